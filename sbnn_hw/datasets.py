@@ -1,0 +1,313 @@
+"""Read image data sets from the usual folders, as numpy arrays.
+
+Images are bytes of shape (count, height, width, channels), labels bytes of shape (count,).
+Nothing is downloaded; what is not there is reported with the place where it was looked for.
+"""
+
+import gzip
+import lzma
+import os
+import pickle
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from sbnn_hw.errors import DataMissing, ToolMissing
+
+__all__ = ["DATASETS", "Dataset", "Images", "default_root", "find"]
+
+Bytes = npt.NDArray[np.uint8]
+Split = Literal["train", "test"]
+
+
+@dataclass(frozen=True)
+class Images:
+    """Images with their labels: (count, height, width, channels) and (count,), both bytes."""
+
+    pixels: Bytes
+    labels: Bytes
+
+    def __post_init__(self) -> None:
+        if self.pixels.ndim != 4 or self.pixels.dtype != np.uint8:
+            raise ValueError(f"Pixels must be bytes in four axes, not {self.pixels.dtype!r}")
+        if self.labels.shape != self.pixels.shape[:1]:
+            raise ValueError(f"Labels must be {len(self.pixels)}, not {self.labels.shape!r}")
+
+    def __len__(self) -> int:
+        return len(self.pixels)
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A data set by name: its geometry, and how its splits are read from a folder."""
+
+    name: str
+    shape: tuple[int, int, int]
+    classes: int
+    where: str
+    read: Callable[[Path, Split], Images]
+
+    def load(self, split: Split, root: Path | None = None) -> Images:
+        """Read one split, from ``root`` or else from where data sets are looked for."""
+        images = self.read(default_root() if root is None else root, split)
+        if images.pixels.shape[1:] != self.shape or not len(images):
+            raise DataMissing(
+                f"The {split} images of {self.name} must have shape {self.shape}, "
+                f"not {images.pixels.shape[1:]}; fetch the data set again"
+            )
+        if int(images.labels.max()) >= self.classes:
+            raise DataMissing(
+                f"The {split} labels of {self.name} must be below {self.classes}, "
+                f"not {int(images.labels.max())}; fetch the data set again"
+            )
+        return images
+
+
+def default_root() -> Path:
+    """Return the folder of data sets: ``$SBNN_DATA``, or ``data`` below the working folder."""
+    return Path(os.environ.get("SBNN_DATA") or "data")
+
+
+def find(name: str) -> Dataset:
+    """Return the data set of that name."""
+    if name not in DATASETS:
+        raise DataMissing(f"Data set must be one of {', '.join(DATASETS)}, not {name!r}")
+    return DATASETS[name]
+
+
+# Files
+
+
+def _open_any(path: Path) -> IO[bytes]:
+    """Open a file that may be compressed, by its ending."""
+    opener = {".gz": gzip.open, ".xz": lzma.open}.get(path.suffix)
+    return opener(path, "rb") if opener else path.open("rb")  # type: ignore[operator,no-any-return]
+
+
+def _read(path: Path, most: int) -> bytes:
+    """Read at most ``most`` bytes, so that a compression bomb cannot fill the memory."""
+    try:
+        with _open_any(path) as file:
+            content = file.read(most + 1)
+    except (OSError, EOFError, lzma.LZMAError) as error:
+        raise DataMissing(f"Cannot read {path} ({error}); fetch the data set again") from None
+    if len(content) > most:
+        raise DataMissing(f"{path} is larger than the data set it should hold; fetch it again")
+    return content
+
+
+def _first_of(root: Path, name: str, candidates: Iterable[str]) -> Path:
+    candidates = list(candidates)
+    for candidate in candidates:
+        if (path := root / candidate).is_file():
+            return path
+    raise DataMissing(
+        f"No {name} data at {root / candidates[0]} (point --data-root or $SBNN_DATA at the "
+        f"folder that holds {candidates[0].split('/')[0]}/)"
+    )
+
+
+# MNIST and Fashion-MNIST: idx files
+
+
+def _parse_idx(content: bytes, axes: int, path: Path) -> Bytes:
+    head = 4 + 4 * axes
+    if len(content) < head or content[:4] != bytes([0, 0, 8, axes]):
+        raise DataMissing(f"{path} is not an idx file of {axes} axes; fetch the data set again")
+    shape = np.frombuffer(content, ">u4", axes, 4).tolist()
+    if len(content) - head != np.prod(shape, dtype=object):
+        raise DataMissing(f"{path} is cut short or too long; fetch the data set again")
+    return np.frombuffer(content, np.uint8, offset=head).reshape(shape)
+
+
+def _mnist_reader(folder: str, name: str) -> Callable[[Path, Split], Images]:
+    def read(root: Path, split: Split) -> Images:
+        stem = "train" if split == "train" else "t10k"
+
+        def part(kind: str, axes: int) -> Bytes:
+            names = [f"{stem}-{kind}-idx{axes}-ubyte", f"{stem}-{kind}.idx{axes}-ubyte"]
+            path = _first_of(
+                root,
+                name,
+                (
+                    f"{parent}{file}{end}"
+                    for parent in (f"{folder}/raw/", f"{folder}/")
+                    for file in names
+                    for end in ("", ".gz")
+                ),
+            )
+            return _parse_idx(_read(path, 100 << 20), axes, path)
+
+        pixels, labels = part("images", 3), part("labels", 1)
+        if len(pixels) != len(labels):
+            raise DataMissing(
+                f"{root / folder} has {len(pixels)} images and {len(labels)} labels; "
+                f"fetch the data set again"
+            )
+        return Images(pixels[..., np.newaxis], labels)
+
+    return read
+
+
+# CIFAR: the binary version, or the pickles that torchvision downloads
+
+
+class _InertArray:
+    """Stands in for a pickled numpy array: takes its state, runs nothing."""
+
+    def __init__(self, *_: object) -> None:
+        self.state: Any = None
+
+    def __setstate__(self, state: object) -> None:
+        self.state = state
+
+
+class _InertDtype(_InertArray):
+    """Stands in for a pickled numpy dtype."""
+
+    def __init__(self, name: object = None, *_: object) -> None:
+        super().__init__()
+        self.name = name
+
+
+class _CifarUnpickler(pickle.Unpickler):
+    """Admits just what CIFAR files use; any other name in the pickle is refused."""
+
+    _ADMITTED = {
+        ("numpy.core.multiarray", "_reconstruct"): _InertArray,
+        ("numpy._core.multiarray", "_reconstruct"): _InertArray,
+        ("numpy", "ndarray"): _InertArray,
+        ("numpy", "dtype"): _InertDtype,
+    }
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) not in self._ADMITTED:
+            raise pickle.UnpicklingError(f"it names {module}.{name}")
+        return self._ADMITTED[module, name]
+
+
+def _array_of(inert: object) -> Bytes:
+    """Turn the state of a pickled array into bytes, if it is a plain byte array."""
+    if isinstance(inert, _InertArray) and isinstance(inert.state, tuple) and len(inert.state) == 5:
+        _, shape, dtype, fortran, content = inert.state
+        if isinstance(content, str):
+            content = content.encode("latin1")
+        plain = isinstance(dtype, _InertDtype) and dtype.name in ("u1", b"u1")
+        if plain and isinstance(content, bytes) and not fortran and len(shape) == 2:
+            return np.frombuffer(content, np.uint8).reshape(shape)
+    raise ValueError("its images are not a plain array of bytes")
+
+
+def _read_cifar_pickle(path: Path, label_key: bytes) -> tuple[Bytes, Bytes]:
+    try:
+        with path.open("rb") as file:
+            content = _CifarUnpickler(file, encoding="bytes").load()
+        return _array_of(content[b"data"]), np.array(content[label_key], dtype=np.uint8)
+    except OSError as error:
+        raise DataMissing(f"Cannot read {path} ({error}); fetch the data set again") from None
+    except Exception as error:  # a damaged pickle may raise anything; none of it is our bug
+        raise DataMissing(
+            f"{path} is not a CIFAR file ({str(error) or type(error).__name__}); "
+            f"fetch the data set again"
+        ) from None
+
+
+def _read_cifar_binary(path: Path, label_bytes: int) -> tuple[Bytes, Bytes]:
+    record = label_bytes + 3072
+    content = np.frombuffer(_read(path, 50_000 * record), np.uint8)
+    if not len(content) or len(content) % record:
+        raise DataMissing(f"{path} is cut short; fetch the data set again")
+    records = content.reshape(-1, record)
+    return records[:, label_bytes:], records[:, label_bytes - 1]
+
+
+def _cifar_reader(
+    name: str,
+    *,
+    binary: dict[str, list[str]],
+    python: dict[str, list[str]],
+    label_bytes: int,
+    label_key: bytes,
+) -> Callable[[Path, Split], Images]:
+    def read(root: Path, split: Split) -> Images:
+        parts = []
+        for bin_file, pickle_file in zip(binary[split], python[split], strict=True):
+            path = _first_of(root, name, (bin_file, f"{bin_file}.xz", pickle_file))
+            if path == root / pickle_file:
+                parts.append(_read_cifar_pickle(path, label_key))
+            else:
+                parts.append(_read_cifar_binary(path, label_bytes))
+        pixels = np.concatenate([pixels for pixels, _ in parts])
+        labels = np.concatenate([labels for _, labels in parts])
+        if pixels.shape[1] != 3072 or len(pixels) != len(labels):
+            raise DataMissing(f"The {name} files below {root} are damaged; fetch them again")
+        # Planes of red, green and blue become one pixel of three channels.
+        return Images(np.ascontiguousarray(pixels.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)),
+                      labels)
+
+    return read
+
+
+# scikit-learn's digits
+
+
+def _read_digits(_: Path, split: Split) -> Images:
+    try:
+        from sklearn.datasets import load_digits
+    except ImportError:
+        raise ToolMissing(
+            "The digits data need scikit-learn (pip install 'sbnn-hw[train]')"
+        ) from None
+    bunch = load_digits()
+    # Sixteen grey levels become the bytes that every other data set has.
+    pixels = np.round(bunch.images * (255 / 16)).astype(np.uint8)[..., np.newaxis]
+    labels = bunch.target.astype(np.uint8)
+    # Every fifth image is for the test; the order of the file mixes writers and classes.
+    chosen = (np.arange(len(pixels)) % 5 == 0) == (split == "test")
+    return Images(pixels[chosen], labels[chosen])
+
+
+_PY10, _BIN10 = "cifar-10-batches-py", "cifar-10-batches-bin"
+_PY100, _BIN100 = "cifar-100-python", "cifar-100-binary"
+
+DATASETS: dict[str, Dataset] = {
+    dataset.name: dataset
+    for dataset in (
+        Dataset("digits", (8, 8, 1), 10, "scikit-learn", _read_digits),
+        Dataset("mnist", (28, 28, 1), 10, "MNIST/raw", _mnist_reader("MNIST", "MNIST")),
+        Dataset(
+            "fashion_mnist", (28, 28, 1), 10, "FashionMNIST/raw",
+            _mnist_reader("FashionMNIST", "Fashion-MNIST"),
+        ),
+        Dataset(
+            "cifar10", (32, 32, 3), 10, f"{_BIN10} or {_PY10}",
+            _cifar_reader(
+                "CIFAR-10",
+                binary={
+                    "train": [f"{_BIN10}/data_batch_{n}.bin" for n in range(1, 6)],
+                    "test": [f"{_BIN10}/test_batch.bin"],
+                },
+                python={
+                    "train": [f"{_PY10}/data_batch_{n}" for n in range(1, 6)],
+                    "test": [f"{_PY10}/test_batch"],
+                },
+                label_bytes=1,
+                label_key=b"labels",
+            ),
+        ),
+        Dataset(
+            "cifar100", (32, 32, 3), 100, f"{_BIN100} or {_PY100}",
+            _cifar_reader(
+                "CIFAR-100",
+                binary={"train": [f"{_BIN100}/train.bin"], "test": [f"{_BIN100}/test.bin"]},
+                python={"train": [f"{_PY100}/train"], "test": [f"{_PY100}/test"]},
+                label_bytes=2,
+                label_key=b"fine_labels",
+            ),
+        ),
+    )
+}

@@ -1,0 +1,39 @@
+"""Errors that a user can mend: one sentence each, one exit code a kind."""
+
+__all__ = ["DataMissing", "ModelRejected", "OutputRefused", "SbnnError", "ToolFailed", "ToolMissing"]
+
+
+class SbnnError(Exception):
+    """Something the user can mend. The message is one sentence: what, where and the cure."""
+
+    exit_code = 1
+
+
+class ModelRejected(SbnnError):
+    """A model, checkpoint or netlist that is not what it should be."""
+
+    exit_code = 1
+
+
+class ToolMissing(SbnnError):
+    """A program or Python package that a step needs is not installed."""
+
+    exit_code = 3
+
+
+class ToolFailed(SbnnError):
+    """A program that a step ran came back with an error."""
+
+    exit_code = 4
+
+
+class DataMissing(SbnnError):
+    """A data set that is not where it was looked for, or is damaged."""
+
+    exit_code = 5
+
+
+class OutputRefused(SbnnError):
+    """A result that could not be written."""
+
+    exit_code = 6

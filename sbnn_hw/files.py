@@ -1,0 +1,49 @@
+"""Write files so that a reader sees the whole new one or the whole old one, never a half."""
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any
+
+from sbnn_hw.errors import OutputRefused
+
+__all__ = ["check_writable", "write_atomically"]
+
+
+def check_writable(path: Path) -> None:
+    """Make sure, before long work starts, that a file can be written at ``path``."""
+    if path.is_dir():
+        raise OutputRefused(f"Output {path} is a folder; name a file in it")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".", suffix=".part"):
+            pass
+    except OSError as error:
+        raise OutputRefused(f"Cannot write {path}: {error.strerror or error}") from None
+
+
+def write_atomically(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
+    """Let ``write`` fill a file beside ``path``, then put it in place in one step."""
+    partial = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(
+            dir=path.parent, prefix=f".{path.name}.", suffix=".part", delete=False
+        ) as file:
+            partial = Path(file.name)
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        umask = os.umask(0)
+        os.umask(umask)
+        partial.chmod(0o666 & ~umask)
+        partial.replace(path)
+        partial = None
+    except OSError as error:
+        raise OutputRefused(f"Cannot write {path}: {error.strerror or error}") from None
+    finally:
+        if partial is not None:
+            with contextlib.suppress(OSError):
+                partial.unlink()

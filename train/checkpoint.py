@@ -1,0 +1,179 @@
+"""Checkpoints: what the forward pass used, as plain tensors; nothing in them can run.
+
+A checkpoint stores each layer's binary weights packed eight to a byte, τ (and with a grid for ξ
+the integers Ξ and k, since going through a float would lose the grid), the batch norms and the
+configuration. The latent weights and the optimiser live in the training state beside it.
+"""
+
+import math
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from sbnn_hw.errors import ModelRejected
+from sbnn_hw.files import write_atomically
+from sbnn_hw.train.domains import LearnedOnGrid
+from sbnn_hw.train.layers import SparseBinaryLayer
+from sbnn_hw.train.models import ModelConfig, build_model
+
+__all__ = ["Checkpoint", "load_checkpoint", "read_tensors", "save_checkpoint", "used_values"]
+
+FORMAT = "sbnn-hw checkpoint"
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A trained model with its configuration, how it was trained and what it reached."""
+
+    config: ModelConfig
+    model: nn.Sequential
+    training: dict[str, Any] = field(default_factory=dict)
+    metrics: dict[str, Any] = field(default_factory=dict)
+
+
+def _pack(bits: Tensor) -> Tensor:
+    return torch.from_numpy(np.packbits(bits.cpu().numpy().astype(bool).ravel()))
+
+
+def _unpack(packed: Tensor, shape: torch.Size) -> Tensor:
+    bits = np.unpackbits(packed.numpy(), count=math.prod(shape))
+    return torch.from_numpy(bits).view(shape).bool()
+
+
+def _layers(model: nn.Module) -> dict[str, SparseBinaryLayer]:
+    return {n: m for n, m in model.named_modules() if isinstance(m, SparseBinaryLayer)}
+
+
+@torch.no_grad()
+def used_values(model: nn.Module) -> dict[str, Tensor]:
+    """Return what the forward pass of a model uses, small and complete."""
+    values = {name: value.detach().clone() for name, value in model.state_dict().items()}
+    for name, layer in _layers(model).items():
+        signs = layer.signs()
+        del values[f"{name}.weight"], values[f"{name}.cut"]
+        values[f"{name}.ones"] = _pack(signs > 0)
+        if layer.domain.signed:
+            values[f"{name}.minus_ones"] = _pack(signs < 0)
+        if isinstance(layer.domain, LearnedOnGrid):
+            del values[f"{name}.domain.xi"]
+            values[f"{name}.domain.xi_integer"] = torch.tensor(layer.domain.xi_integer)
+            values[f"{name}.domain.xi_bits"] = torch.tensor(layer.domain.bits)
+    return values
+
+
+def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
+    """Write a checkpoint, whole or not at all."""
+    content = {
+        "format": FORMAT,
+        "version": VERSION,
+        "config": checkpoint.config.to_dict(),
+        "training": checkpoint.training,
+        "metrics": checkpoint.metrics,
+        "values": used_values(checkpoint.model),
+    }
+    write_atomically(path, lambda file: torch.save(content, file))
+
+
+def read_tensors(path: Path, kind: str) -> dict[str, Any]:
+    """Read a file that `torch.save` wrote, running nothing of it."""
+    if not path.is_file():
+        raise ModelRejected(f"No {kind} at {path} (train one with `sbnn-hw train`)")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about old file formats, which are refused below
+            content = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # whatever a hostile or damaged file makes torch raise
+        reason = "it carries code" if "weights_only" in str(error).lower() else "it is damaged"
+        if "PytorchStreamReader" not in str(error) and reason == "it is damaged":
+            reason = "it is damaged or something else"
+        raise ModelRejected(
+            f"{path} is not a {kind} ({reason}); nothing in it was run"
+        ) from None
+    if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
+        raise ModelRejected(f"{path} is not a {kind} (it holds {type(content).__name__})")
+    return content
+
+
+def load_checkpoint(path: Path) -> Checkpoint:
+    """Read a checkpoint and make its model, ready to evaluate."""
+    content = read_tensors(path, "checkpoint")
+    if content.get("format") != FORMAT:
+        raise ModelRejected(
+            f"{path} is not a checkpoint of sbnn-hw (its format is {content.get('format')!r}; "
+            f"train one with `sbnn-hw train`)"
+        )
+    if content.get("version") != VERSION:
+        raise ModelRejected(
+            f"{path} has checkpoint version {content.get('version')!r}, this sbnn-hw reads "
+            f"{VERSION}; use the sbnn-hw that wrote it"
+        )
+    try:
+        config = ModelConfig.from_dict(content.get("config"))
+        # On the meta device nothing is allocated: the file's tensors must fit first.
+        with torch.device("meta"):
+            model = build_model(config)
+        _fill(model, content.get("values"))
+    except ModelRejected as error:
+        raise ModelRejected(f"{path}: {error}") from None
+    training, metrics = content.get("training"), content.get("metrics")
+    return Checkpoint(
+        config, model.eval(),
+        training if isinstance(training, dict) else {},
+        metrics if isinstance(metrics, dict) else {},
+    )
+
+
+def _fill(model: nn.Sequential, values: object) -> None:
+    """Put a checkpoint's values into a model that has no storage yet."""
+    if not isinstance(values, Mapping) or not all(isinstance(v, Tensor) for v in values.values()):
+        raise ModelRejected("its values are not tensors")
+    state: dict[str, Tensor] = dict(values)
+    for name, layer in _layers(model).items():
+        shape = layer.weight.shape
+        ones = _take_bits(state, f"{name}.ones", shape)
+        latent = torch.where(ones, 1.0, -1.0)
+        if layer.domain.signed:
+            minus = _take_bits(state, f"{name}.minus_ones", shape)
+            if (ones & minus).any():
+                raise ModelRejected(f"layer {name} has weights that are one and minus one")
+            latent = ones.float() - minus.float()
+        state[f"{name}.weight"] = latent
+        # Signed taps are those of magnitude one, the others those at or above zero.
+        state[f"{name}.cut"] = torch.tensor(0.5 if layer.domain.signed else 0.0)
+        if isinstance(layer.domain, LearnedOnGrid):
+            numerator = state.pop(f"{name}.domain.xi_integer", torch.tensor([]))
+            bits = state.pop(f"{name}.domain.xi_bits", torch.tensor([]))
+            if numerator.dtype != torch.int64 or numerator.numel() != 1 or bits.numel() != 1:
+                raise ModelRejected(f"layer {name} lacks the integers of ξ")
+            if int(bits) != layer.domain.bits or abs(int(numerator)) >= 1 << 24:
+                raise ModelRejected(f"layer {name} has a ξ that is not on its grid")
+            # Exact: the numerator has fewer bits than a float's significand.
+            state[f"{name}.domain.xi"] = torch.tensor(int(numerator) / 2**layer.domain.bits)
+    expected = model.state_dict()
+    for key in sorted(expected.keys() | state.keys()):
+        if key not in state:
+            raise ModelRejected(f"it lacks {key}")
+        if key not in expected:
+            raise ModelRejected(f"it holds {key}, which the model does not have")
+        if state[key].shape != expected[key].shape or state[key].dtype != expected[key].dtype:
+            raise ModelRejected(
+                f"{key} must be {tuple(expected[key].shape)} of {expected[key].dtype}, "
+                f"not {tuple(state[key].shape)} of {state[key].dtype}"
+            )
+    model.load_state_dict(state, assign=True)
+
+
+def _take_bits(state: dict[str, Tensor], key: str, shape: torch.Size) -> Tensor:
+    packed = state.pop(key, None)
+    if packed is None:
+        raise ModelRejected(f"it lacks {key}")
+    if packed.dtype != torch.uint8 or packed.shape != (-(-math.prod(shape) // 8),):
+        raise ModelRejected(f"{key} must be {math.prod(shape)} packed bits")
+    return _unpack(packed, shape)

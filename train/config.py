@@ -1,0 +1,142 @@
+"""What a training run is: every choice by name, in one flat value."""
+
+import tomllib
+from dataclasses import asdict, dataclass, fields
+from importlib import resources
+from typing import Any
+
+from sbnn_hw.errors import ModelRejected
+from sbnn_hw.train.data import Augmentation
+from sbnn_hw.train.models import ModelConfig
+from sbnn_hw.train.sparsity import METHODS, SCHEDULES
+
+__all__ = ["LR_SCHEDULES", "TrainConfig", "list_recipes", "load_recipe"]
+
+LR_SCHEDULES = ("cosine", "linear", "constant")
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """A training run. The defaults suit short runs on a CPU.
+
+    Parameters
+    ----------
+    ec : float
+        The constraint on the share of ones: 0.05 is 95 % sparse.
+    method : str
+        ``penalty`` is the paper's loss, ``topk`` the projection, ``none`` leaves U free.
+    gamma : float
+        Share of the whole loss that the penalty holds.
+    ec_schedule, ec_until : str, float
+        ``constant``, or ``cubic`` from 0.5 down to ``ec`` over that share of the run.
+    clamp : float
+        Latent weights are kept within ± this (0: not at all; always off with top-k).
+    distill, temperature : float
+        Share of the teacher in the loss, and the temperature that softens both outputs.
+    validation : int
+        Training images held out to choose the epoch by.
+    recalibrate : int
+        Training images from which the batch-norm statistics are computed anew each epoch.
+    """
+
+    model: str
+    data: str
+    domain: str = "learned"
+    xi_bits: int | None = None
+    init: str = "unit"
+    gradient: str = "clipped"
+    encoder: str = ""
+    thresholds: tuple[int, ...] = ()
+    padding: int = 0
+    padding_value: int = -1
+    width: float = 1.0
+    norm_scale: str = ""
+    ec: float = 0.5
+    method: str = "penalty"
+    gamma: float = 0.3
+    ec_schedule: str = "constant"
+    ec_until: float = 0.5
+    clamp: float = 1.5
+    epochs: int = 10
+    batch: int = 256
+    lr: float = 0.01
+    lr_schedule: str = "cosine"
+    beta2: float = 0.99
+    crop: int = 0
+    flip: bool = False
+    mixup: float = 0.0
+    teacher: str = ""
+    distill: float = 0.5
+    temperature: float = 4.0
+    validation: int = 5000
+    recalibrate: int = 20000
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, value, choices in (
+            ("Method", self.method, METHODS),
+            ("EC schedule", self.ec_schedule, SCHEDULES),
+            ("Learning-rate schedule", self.lr_schedule, LR_SCHEDULES),
+        ):
+            if value not in choices:
+                raise ModelRejected(f"{name} must be one of {', '.join(choices)}, not {value!r}")
+        for name, value, good in (
+            ("EC", self.ec, 0 < self.ec <= 1),
+            ("Gamma", self.gamma, 0 <= self.gamma < 1),
+            ("Epochs", self.epochs, self.epochs >= 1),
+            ("Batch", self.batch, self.batch >= 2),
+            ("Learning rate", self.lr, 0 < self.lr <= 10),
+            ("Validation", self.validation, self.validation >= 0),
+            ("Recalibrate", self.recalibrate, self.recalibrate >= 0),
+            ("Distill", self.distill, 0 <= self.distill <= 1),
+            ("Temperature", self.temperature, self.temperature > 0),
+            ("EC until", self.ec_until, 0 < self.ec_until <= 1),
+            ("Clamp", self.clamp, self.clamp >= 0),
+            ("Crop", self.crop, 0 <= self.crop <= 16),
+            ("MixUp", self.mixup, 0 <= self.mixup <= 10),
+            ("Beta2", self.beta2, 0 < self.beta2 < 1),
+            ("Seed", self.seed, 0 <= self.seed < 2**63),
+        ):
+            if not good:
+                raise ModelRejected(f"{name} is out of range: {value!r}")
+        if self.domain == "signed" and self.method == "penalty":
+            raise ModelRejected(
+                "The sparsity penalty is not defined for signed taps; use --method topk"
+            )
+
+    @property
+    def augmentation(self) -> Augmentation:
+        """What is done to the training images."""
+        return Augmentation(crop=self.crop, flip=self.flip, mixup=self.mixup)
+
+    def model_config(self, shape: tuple[int, int, int], classes: int) -> ModelConfig:
+        """Return the part that makes the model, for images of a shape."""
+        own = {f.name for f in fields(ModelConfig)}
+        same = {k: v for k, v in asdict(self).items() if k in own}
+        # Top-k moves latents far beyond one: a clipped gradient would freeze them there.
+        if self.method == "topk" and self.gradient == "clipped":
+            same["gradient"] = "identity"
+        return ModelConfig(name=self.model, shape=shape, classes=classes, **same)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return asdict(self)
+
+
+def list_recipes() -> list[str]:
+    """Return the names of the recipes that ship with the toolkit."""
+    folder = resources.files("sbnn_hw.train") / "recipes"
+    return sorted(f.name[:-5] for f in folder.iterdir() if f.name.endswith(".toml"))
+
+
+def load_recipe(name: str) -> dict[str, Any]:
+    """Return the options of a recipe by name."""
+    known = list_recipes()
+    if name not in known:
+        raise ModelRejected(f"Recipe must be one of {', '.join(known)}, not {name!r}")
+    text = (resources.files("sbnn_hw.train") / "recipes" / f"{name}.toml").read_text()
+    options = tomllib.loads(text)
+    unknown = set(options) - {f.name for f in fields(TrainConfig)}
+    if unknown:
+        raise ModelRejected(f"Recipe {name} has options that are unknown: {sorted(unknown)}")
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in options.items()}

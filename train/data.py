@@ -1,0 +1,125 @@
+"""Images as tensors, shuffled, augmented and mixed; the same batches however many processes."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from sbnn_hw.datasets import Images
+from sbnn_hw.train.parallel import rank, world_size
+
+__all__ = ["Augmentation", "TensorImages", "batches", "chunks", "split_validation", "to_tensors"]
+
+
+@dataclass(frozen=True)
+class TensorImages:
+    """Pixels (count, channels, height, width) as bytes and labels (count,) as integers."""
+
+    pixels: Tensor
+    labels: Tensor
+
+    def __len__(self) -> int:
+        return len(self.pixels)
+
+
+def to_tensors(images: Images) -> TensorImages:
+    """Return images as tensors, channels first."""
+    pixels = np.array(images.pixels.transpose(0, 3, 1, 2), order="C")
+    return TensorImages(torch.from_numpy(pixels), torch.from_numpy(images.labels.astype(np.int64)))
+
+
+def split_validation(
+    images: TensorImages, held_out: int, *, seed: int
+) -> tuple[TensorImages, TensorImages]:
+    """Part the training images in two, by chance: those to learn from and those to choose by."""
+    if not 0 <= held_out < len(images):
+        raise ValueError(f"Validation images must be fewer than {len(images)}, not {held_out!r}")
+    order = torch.randperm(len(images), generator=_generator(seed, 0, 1))
+    kept, held = order[held_out:], order[:held_out]
+    return (
+        TensorImages(images.pixels[kept], images.labels[kept]),
+        TensorImages(images.pixels[held], images.labels[held]),
+    )
+
+
+@dataclass(frozen=True)
+class Augmentation:
+    """What is done to training images.
+
+    Parameters
+    ----------
+    crop : int
+        Pad by that many pixels of value 0 and crop back at a random place.
+    flip : bool
+        Mirror half of the images left to right.
+    mixup : float
+        α of MixUp's Beta(α, α); 0 leaves the images as they are.
+    """
+
+    crop: int = 0
+    flip: bool = False
+    mixup: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.crop < 0 or self.mixup < 0:
+            raise ValueError(f"Crop and MixUp must not be negative, not {self!r}")
+
+
+def _generator(seed: int, epoch: int, stream: int) -> torch.Generator:
+    """Return a generator of its own for each use, so that an epoch needs no earlier one."""
+    mixed = np.random.SeedSequence([seed, epoch, stream]).generate_state(1, np.uint64)[0]
+    return torch.Generator().manual_seed(int(mixed >> np.uint64(1)))
+
+
+def batches(
+    images: TensorImages, size: int, *, classes: int, seed: int, epoch: int,
+    augmentation: Augmentation,
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield this process's share of each batch of an epoch: pixels and class probabilities.
+
+    Every process draws the whole batch and takes its slice, so that several processes see
+    exactly what one would.
+    """
+    order = torch.randperm(len(images), generator=_generator(seed, epoch, 2))
+    generator = _generator(seed, epoch, 3)
+    mix = np.random.default_rng([seed, epoch, 4])
+    share = size // world_size()
+    mine = slice(rank() * share, (rank() + 1) * share)
+    for start in range(0, len(order) - size + 1, size):
+        chosen = order[start : start + size]
+        pixels = images.pixels[chosen]
+        targets = F.one_hot(images.labels[chosen], classes).float()
+        if augmentation.crop:
+            pixels = _random_crop(pixels, augmentation.crop, generator)
+        if augmentation.flip:
+            mirrored = torch.rand(size, generator=generator) < 0.5
+            pixels = torch.where(mirrored.view(-1, 1, 1, 1), pixels.flip(3), pixels)
+        pixels = pixels.float()
+        if augmentation.mixup:
+            kept = float(mix.beta(augmentation.mixup, augmentation.mixup))
+            partner = torch.randperm(size, generator=generator)
+            pixels = kept * pixels + (1 - kept) * pixels[partner]
+            targets = kept * targets + (1 - kept) * targets[partner]
+        yield pixels[mine], targets[mine]
+
+
+def _random_crop(pixels: Tensor, margin: int, generator: torch.Generator) -> Tensor:
+    count, channels, height, width = pixels.shape
+    padded = F.pad(pixels, (margin,) * 4)
+    offsets = torch.randint(0, 2 * margin + 1, (2, count, 1), generator=generator)
+    rows = offsets[0] + torch.arange(height)
+    columns = offsets[1] + torch.arange(width)
+    picked = padded[
+        torch.arange(count).view(-1, 1, 1, 1), torch.arange(channels).view(1, -1, 1, 1),
+        rows.view(count, 1, height, 1), columns.view(count, 1, 1, width),
+    ]
+    return picked
+
+
+def chunks(pixels: Tensor, size: int) -> Iterator[Tensor]:
+    """Yield pixels in pieces of at most ``size`` images, as floats."""
+    for start in range(0, len(pixels), size):
+        yield pixels[start : start + size].float()

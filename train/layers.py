@@ -1,0 +1,273 @@
+"""Sparse binary layers for PyTorch: what the hardware will have is what the forward pass uses."""
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from sbnn_hw.train.domains import Domain, Learned, LearnedOnGrid, closed_form, make_domain
+from sbnn_hw.train.domains import round_to_grid
+from sbnn_hw.train.signs import GRADIENTS, SignOfActivation, SignOfWeight, count_ones, sign
+
+__all__ = [
+    "InputEncoder", "SignActivation", "SparseBinaryConv2d", "SparseBinaryLayer",
+    "SparseBinaryLinear", "SparseBinaryScores",
+]
+
+
+class SparseBinaryLayer(nn.Module):
+    """What linear and convolutional layers share: latent weights, a domain, a cut.
+
+    The latent weights are real; a weight is one where its latent is at or above ``cut`` (for
+    signed taps: where its magnitude is), which top-k moves away from zero.
+    """
+
+    weight: nn.Parameter
+    cut: Tensor
+
+    def __init__(
+        self, shape: tuple[int, ...], *, domain: str | Domain, xi_bits: int | None, gradient: str
+    ) -> None:
+        if gradient not in GRADIENTS:
+            raise ValueError(f"Gradient must be one of {', '.join(GRADIENTS)}, not {gradient!r}")
+        super().__init__()
+        self.domain = make_domain(domain, xi_bits=xi_bits) if isinstance(domain, str) else domain
+        self.gradient = gradient
+        #: EDE's t, which the training loop raises from 0.1 to 10.
+        self.steepness = 0.1
+        self.weight = nn.Parameter(torch.empty(shape))
+        with torch.no_grad():
+            bound = self.weight[0].numel() ** -0.5
+            self.weight.uniform_(-bound, bound)
+        self.register_buffer("cut", torch.tensor(0.0))
+
+    @property
+    def fan_in(self) -> int:
+        """N, the number of inputs that a neuron could be wired to."""
+        return self.weight[0].numel()
+
+    def signs(self) -> Tensor:
+        """Binary weights in {−1, +1}; with signed taps in {−1, 0, +1}."""
+        if not self.domain.signed:
+            return self._sign(self.weight - self.cut)
+        return self._sign(self.weight) * (self.weight.detach().abs() >= self.cut)
+
+    def _sign(self, latent: Tensor) -> Tensor:
+        return SignOfWeight.apply(latent, self.gradient, self.steepness)  # type: ignore[no-any-return,no-untyped-call]
+
+    def binary_weight(self) -> Tensor:
+        """Weights that the forward pass uses."""
+        return self.domain.weights(self.signs(), self.weight)
+
+    def ones(self) -> Tensor:
+        """Count the connections (weights of value one), with the gradient of the sparsity loss."""
+        if self.domain.signed:
+            return (self.weight.detach().abs() >= self.cut).sum().double()
+        return count_ones(self.weight - self.cut)
+
+    @torch.no_grad()
+    def initialise_domain(self, init: str, *, ones_share: float) -> None:
+        """Set τ and φ (or ξ) of a learned domain to where training starts."""
+        domain = self.domain
+        if not isinstance(domain, Learned | LearnedOnGrid) or init == "unit":
+            return
+        if init == "closed_form":
+            tau, phi = closed_form(self.weight, sign(self.weight - self.cut))
+            xi = (phi - tau) / (2 * tau)
+        elif init == "balanced":
+            tau, xi = domain.tau.clone(), torch.tensor(-ones_share)
+            phi = tau + 2 * tau * xi
+        else:
+            raise ValueError(f"Init must be unit, closed_form or balanced, not {init!r}")
+        domain.tau.copy_(tau)
+        if isinstance(domain, Learned):
+            domain.phi.copy_(phi)
+        else:
+            domain.xi.copy_(xi)
+
+
+class SparseBinaryLinear(SparseBinaryLayer):
+    """Linear layer with two-valued weights and no bias.
+
+    Examples
+    --------
+    >>> layer = SparseBinaryLinear(784, 256, domain="learned", xi_bits=8)
+    >>> layer(torch.ones(4, 784)).shape
+    torch.Size([4, 256])
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        *,
+        domain: str | Domain = "learned",
+        xi_bits: int | None = None,
+        gradient: str = "clipped",
+    ) -> None:
+        super().__init__(
+            (out_features, in_features), domain=domain, xi_bits=xi_bits, gradient=gradient
+        )
+        self.in_features, self.out_features = in_features, out_features
+
+    def forward(self, x: Tensor) -> Tensor:  # (batch, in) -> (batch, out)
+        return F.linear(x, self.binary_weight())
+
+    def extra_repr(self) -> str:
+        return f"{self.in_features}, {self.out_features}, domain={self.domain.name}"
+
+
+class SparseBinaryConv2d(SparseBinaryLayer):
+    """Convolution with two-valued weights and no bias.
+
+    Parameters
+    ----------
+    padding : int
+        Rows and columns added on each side.
+    padding_value : −1 or 0
+        What is added: −1 is the bit 0, and border windows need nothing special in hardware; 0 is
+        what PyTorch and the paper do, and gives border windows thresholds of their own.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int | tuple[int, int],
+        *,
+        stride: int | tuple[int, int] = 1,
+        padding: int | tuple[int, int] = 0,
+        padding_value: Literal[-1, 0] = -1,
+        groups: int = 1,
+        domain: str | Domain = "learned",
+        xi_bits: int | None = None,
+        gradient: str = "clipped",
+    ) -> None:
+        if in_channels % groups or out_channels % groups:
+            raise ValueError(
+                f"Channels must be multiples of the {groups} groups, "
+                f"not {in_channels} and {out_channels}"
+            )
+        if padding_value not in (-1, 0):
+            raise ValueError(f"Padding value must be -1 or 0, not {padding_value!r}")
+        kernel = _pair(kernel_size)
+        super().__init__(
+            (out_channels, in_channels // groups, *kernel),
+            domain=domain, xi_bits=xi_bits, gradient=gradient,
+        )
+        self.in_channels, self.out_channels = in_channels, out_channels
+        self.kernel_size, self.stride, self.padding = kernel, _pair(stride), _pair(padding)
+        self.padding_value, self.groups = padding_value, groups
+
+    def forward(self, x: Tensor) -> Tensor:  # (batch, in, height, width) -> (batch, out, …)
+        rows, columns = self.padding
+        padding: tuple[int, int] = self.padding
+        if self.padding_value == -1 and (rows or columns):
+            x = F.pad(x, (columns, columns, rows, rows), value=-1.0)
+            padding = (0, 0)
+        return F.conv2d(
+            x, self.binary_weight(), stride=self.stride, padding=padding, groups=self.groups
+        )
+
+    def extra_repr(self) -> str:
+        return (
+            f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, "
+            f"stride={self.stride}, padding={self.padding}, padding_value={self.padding_value}, "
+            f"groups={self.groups}, domain={self.domain.name}"
+        )
+
+
+def _pair(value: int | tuple[int, int]) -> tuple[int, int]:
+    return (value, value) if isinstance(value, int) else (value[0], value[1])
+
+
+class SparseBinaryScores(SparseBinaryLinear):
+    """The last layer: class scores with one scale for all classes and an offset a class.
+
+    The offsets are multiples of 2^−``offset_bits`` in units of |η|, so that the scores of the
+    hardware are small integers. The scale is positive and common, so it never reaches hardware.
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        classes: int,
+        *,
+        domain: str | Domain = "learned",
+        xi_bits: int | None = None,
+        gradient: str = "clipped",
+        offset_bits: int = 4,
+    ) -> None:
+        super().__init__(
+            in_features, classes, domain=domain, xi_bits=xi_bits, gradient=gradient
+        )
+        self.offset_bits = offset_bits
+        self.offset = nn.Parameter(torch.zeros(classes))
+        self.log_scale = nn.Parameter(torch.tensor(-0.5 * math.log(in_features)))
+
+    def rounded_offset(self) -> Tensor:
+        """Offsets on their grid, in units of |η|."""
+        return round_to_grid(self.offset, self.offset_bits)
+
+    def forward(self, x: Tensor) -> Tensor:  # (batch, in) -> (batch, classes)
+        eta = 2.0 * self.domain.tau.abs() if hasattr(self.domain, "tau") else 2.0
+        scores = F.linear(x, self.binary_weight()) + eta * self.rounded_offset()
+        return scores * self.log_scale.exp()
+
+
+class SignActivation(nn.Module):
+    """Sign with sign(0) = +1; the gradient is hardtanh's."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return SignOfActivation.apply(x)  # type: ignore[no-any-return,no-untyped-call]
+
+
+class InputEncoder(nn.Module):
+    """Turn raw pixels (0 to 255) into what the first layer sees; it is part of the hardware.
+
+    Parameters
+    ----------
+    kind : str
+        ``threshold``: one bit a pixel, +1 from the threshold on. ``thermometer``: one bit for each
+        threshold, channel by channel. ``integer``: the pixel itself as (2p − 255)/255.
+    thresholds : sequence of int
+        Pixel values from which a bit is set; increasing, between 1 and 255.
+    """
+
+    def __init__(self, kind: str = "threshold", thresholds: Sequence[int] = (128,)) -> None:
+        kinds = ("threshold", "thermometer", "integer")
+        if kind not in kinds:
+            raise ValueError(f"Encoder must be one of {', '.join(kinds)}, not {kind!r}")
+        thresholds = tuple(thresholds) if kind != "integer" else ()
+        if kind == "threshold" and len(thresholds) != 1:
+            raise ValueError(f"A threshold encoder has one threshold, not {len(thresholds)}")
+        if kind != "integer" and not (
+            thresholds == tuple(sorted(set(thresholds))) and thresholds
+            and 1 <= thresholds[0] and thresholds[-1] <= 255
+        ):
+            raise ValueError(
+                f"Thresholds must increase and lie between 1 and 255, not {thresholds!r}"
+            )
+        super().__init__()
+        self.kind, self.thresholds = kind, thresholds
+
+    @property
+    def planes(self) -> int:
+        """Number of outputs for each input channel."""
+        return max(1, len(self.thresholds))
+
+    def forward(self, x: Tensor) -> Tensor:  # (batch, channels, …) -> (batch, channels·planes, …)
+        if not x.is_floating_point():
+            x = x.to(torch.get_default_dtype())
+        if self.kind == "integer":
+            return (2 * x - 255) / 255
+        # Halfway below the threshold, so that no integer pixel meets zero.
+        levels = torch.tensor(self.thresholds, dtype=x.dtype, device=x.device) - 0.5
+        bits = sign(x.unsqueeze(2) - levels.view(1, 1, -1, *[1] * (x.dim() - 2)))
+        return bits.flatten(1, 2)
+
+    def extra_repr(self) -> str:
+        return f"{self.kind}, thresholds={self.thresholds}"

@@ -1,0 +1,335 @@
+"""The training loop: deterministic, resumable, the same in one process or several."""
+
+import json
+import math
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from sbnn_hw import datasets
+from sbnn_hw.datasets import Images
+from sbnn_hw.errors import ModelRejected
+from sbnn_hw.files import check_writable, write_atomically
+from sbnn_hw.train.checkpoint import Checkpoint, load_checkpoint, read_tensors, save_checkpoint
+from sbnn_hw.train.config import TrainConfig
+from sbnn_hw.train.data import TensorImages, batches, chunks, split_validation, to_tensors
+from sbnn_hw.train.models import build_model
+from sbnn_hw.train.norm import recompute_statistics
+from sbnn_hw.train.parallel import average, is_first, process_group, world_size
+from sbnn_hw.train.progress import Progress
+from sbnn_hw.train.signs import ede_steepness
+from sbnn_hw.train.sparsity import (
+    TOLERANCE, SparsityPenalty, TopK, layers_of, ones_share, scheduled_ec,
+)
+
+__all__ = ["Trainer", "accuracy", "train", "training_loss"]
+
+STATE_FORMAT = "sbnn-hw training state"
+#: Top-k moves the cut every so many steps: sorting all the weights is not free.
+TOPK_EVERY = 10
+EVALUATION_CHUNK = 2000
+
+
+@torch.no_grad()
+def accuracy(model: nn.Module, images: TensorImages) -> float:
+    """Return the share of images that the model, as it is, puts in the right class."""
+    training = model.training
+    model.eval()
+    parts = chunks(images.pixels, EVALUATION_CHUNK)
+    labels = images.labels.split(EVALUATION_CHUNK)
+    right = sum(
+        int((model(x).argmax(1) == y).sum()) for x, y in zip(parts, labels, strict=True)
+    )
+    model.train(training)
+    return right / len(images)
+
+
+def training_loss(
+    outputs: Tensor, targets: Tensor, *, teacher: Tensor | None, distill: float,
+    temperature: float,
+) -> Tensor:
+    """Return cross-entropy, mixed with the distance from a teacher's softened outputs."""
+    loss = F.cross_entropy(outputs, targets)
+    if teacher is None:
+        return loss
+    distance = F.kl_div(
+        F.log_softmax(outputs / temperature, 1), F.log_softmax(teacher / temperature, 1),
+        log_target=True, reduction="batchmean",
+    )
+    return (1 - distill) * loss + distill * temperature**2 * distance
+
+
+@dataclass
+class _Best:
+    """The epoch chosen so far, by accuracy on validation images among those sparse enough."""
+
+    epoch: int = -1
+    accuracy: float = -1.0
+    met: bool = False
+    state: dict[str, Tensor] = field(default_factory=dict)
+
+    def offer(self, epoch: int, accuracy: float, met: bool, model: nn.Module) -> None:
+        """Take the epoch if it is at least as good; meeting the constraint comes first."""
+        if (met, accuracy) >= (self.met, self.accuracy) or met > self.met or not met:
+            self.epoch, self.accuracy, self.met = epoch, accuracy, met
+            self.state = {k: v.detach().clone() for k, v in model.state_dict().items()}
+
+
+class Trainer:
+    """One training run: its data, model, optimiser and where it has got to.
+
+    Parameters
+    ----------
+    config : TrainConfig
+        Every choice of the run.
+    images : Images
+        Training images; the validation images are taken from them.
+    classes : int
+        Number of classes.
+    teacher : nn.Module, optional
+        A module from raw pixels to class scores, whose outputs are learned from too.
+    """
+
+    def __init__(
+        self, config: TrainConfig, images: Images, *, classes: int,
+        teacher: nn.Module | None = None,
+    ) -> None:
+        if config.batch % world_size():
+            raise ModelRejected(
+                f"Batch must be a multiple of the {world_size()} processes, not {config.batch}"
+            )
+        self.config, self.classes = config, classes
+        height, width, channels = images.pixels.shape[1:]
+        self.model_config = config.model_config((height, width, channels), classes)
+        tensors = to_tensors(images)
+        held_out = min(config.validation, len(tensors) // 5)
+        self.images, self.validation = split_validation(tensors, held_out, seed=config.seed)
+        if len(self.images) < config.batch:
+            raise ModelRejected(
+                f"Batch must be at most the {len(self.images)} training images, "
+                f"not {config.batch}"
+            )
+        torch.manual_seed(config.seed)
+        self.model = build_model(self.model_config)
+        self.layers = layers_of(self.model)
+        for layer in self.layers:
+            layer.initialise_domain(config.init, ones_share=config.ec)
+        self.teacher = teacher.eval() if teacher is not None else None
+        self.optimiser = torch.optim.Adam(
+            self.model.parameters(), lr=config.lr, betas=(0.9, config.beta2), fused=True
+        )
+        self.forward: nn.Module = (
+            DistributedDataParallel(self.model, broadcast_buffers=False)
+            if world_size() > 1 else self.model
+        )
+        self.penalty = SparsityPenalty(config.gamma if config.method == "penalty" else 0.0)
+        self.topk = TopK() if config.method == "topk" else None
+        self.steps_per_epoch = len(self.images) // config.batch
+        self.epoch = 0
+        self.best = _Best()
+        self.history: list[dict[str, Any]] = []
+
+    # One step, one epoch
+
+    def _progress(self, step: int) -> float:
+        return step / max(1, self.config.epochs * self.steps_per_epoch)
+
+    def _ec(self, step: int) -> float:
+        return scheduled_ec(
+            self.config.ec, self._progress(step), schedule=self.config.ec_schedule,
+            until=self.config.ec_until,
+        )
+
+    def _lr(self, step: int) -> float:
+        remaining = 1 - self._progress(step)
+        factor = {
+            "cosine": 0.5 - 0.5 * math.cos(math.pi * remaining),
+            "linear": remaining,
+            "constant": 1.0,
+        }[self.config.lr_schedule]
+        return self.config.lr * factor
+
+    def step(self, step: int, pixels: Tensor, targets: Tensor) -> dict[str, Any]:
+        """Take one step of the optimiser; return what happened."""
+        config = self.config
+        for group in self.optimiser.param_groups:
+            group["lr"] = self._lr(step)
+        for layer in self.layers:
+            layer.steepness = ede_steepness(self._progress(step))
+        ec = self._ec(step)
+        if self.topk and step % TOPK_EVERY == 0:
+            self.topk.refresh(self.layers, ec)
+        with torch.no_grad():
+            teacher = self.teacher(pixels) if self.teacher is not None else None
+        outputs = self.forward(pixels)
+        loss = training_loss(
+            outputs, targets, teacher=teacher, distill=config.distill,
+            temperature=config.temperature,
+        )
+        penalty = self.penalty(self.layers, ec, loss)
+        self.optimiser.zero_grad()
+        (loss + penalty).backward()
+        self.optimiser.step()
+        if config.clamp and not self.topk:
+            with torch.no_grad():
+                for layer in self.layers:
+                    layer.weight.clamp_(-config.clamp, config.clamp)
+        right = (outputs.detach().argmax(1) == targets.argmax(1)).float().mean()
+        return {"loss": loss.detach(), "penalty": penalty.detach(), "accuracy": right, "ec": ec}
+
+    def run_epoch(self, progress: Progress) -> dict[str, Any]:
+        """Train for one epoch, choose statistics anew, validate; return the log's row."""
+        self.model.train()
+        sums: dict[str, float] = {"loss": 0.0, "penalty": 0.0, "accuracy": 0.0}
+        step = self.epoch * self.steps_per_epoch
+        share = ones_share(self.layers)
+        for count, (pixels, targets) in enumerate(
+            batches(
+                self.images, self.config.batch, classes=self.classes, seed=self.config.seed,
+                epoch=self.epoch, augmentation=self.config.augmentation,
+            ),
+            start=1,
+        ):
+            result = self.step(step, pixels, targets)
+            for key in sums:
+                sums[key] += result[key].item()
+            step += 1
+            if count % 20 == 0:
+                share = ones_share(self.layers)
+            progress.step(
+                epoch=self.epoch + 1, loss=sums["loss"] / count,
+                accuracy=sums["accuracy"] / count, ones=share,
+            )
+        if self.topk:
+            self.topk.project(self.layers, self._ec(step))
+        if self.config.recalibrate:
+            sample = self.images.pixels[: self.config.recalibrate]
+            recompute_statistics(self.model, lambda: chunks(sample, EVALUATION_CHUNK))
+        self.epoch += 1
+        means = {
+            key: average(torch.tensor(value / self.steps_per_epoch)).item()
+            for key, value in sums.items()
+        }
+        row = {
+            "epoch": self.epoch, **means,
+            "validation": accuracy(self.model, self.validation) if len(self.validation) else None,
+            "ones": ones_share(self.layers), "ec": self._ec(step), "lr": self._lr(step),
+        }
+        self.history.append(row)
+        met = self.config.method == "none" or row["ones"] <= self.config.ec + TOLERANCE
+        chosen_by = row["validation"] if row["validation"] is not None else float(self.epoch)
+        self.best.offer(self.epoch, chosen_by, met, self.model)
+        return row
+
+    # The state of a run
+
+    def state(self) -> dict[str, Any]:
+        """Return all that is needed to go on exactly from here."""
+        return {
+            "format": STATE_FORMAT,
+            "config": self.config.to_dict(),
+            "epoch": self.epoch,
+            "model": self.model.state_dict(),
+            "optimiser": self.optimiser.state_dict(),
+            "best": vars(self.best),
+            "history": self.history,
+        }
+
+    def restore(self, state: dict[str, Any], path: Path) -> None:
+        """Go on from a state; it must be one of the same run."""
+        if state.get("format") != STATE_FORMAT:
+            raise ModelRejected(f"{path} is not a training state; start anew without --resume")
+        mine = self.config.to_dict()
+        for key, value in state["config"].items():
+            if (tuple(value) if isinstance(value, list) else value) != mine.get(key):
+                raise ModelRejected(
+                    f"{path} was trained with {key} = {value!r}, not {mine.get(key)!r}; "
+                    f"resume with the same options, or start anew without --resume"
+                )
+        self.epoch, self.history = state["epoch"], state["history"]
+        self.model.load_state_dict(state["model"])
+        self.optimiser.load_state_dict(state["optimiser"])
+        self.best = _Best(**state["best"])
+
+    def checkpoint(self) -> Checkpoint:
+        """Return the chosen epoch's model as a checkpoint."""
+        model = build_model(self.model_config)
+        model.load_state_dict(self.best.state)
+        row = self.history[self.best.epoch - 1]
+        layers = layers_of(model)
+        ones = [int(layer.ones().item()) for layer in layers]
+        metrics = {
+            "epoch": self.best.epoch, "validation": row["validation"], "ones": sum(ones),
+            "weights": sum(layer.weight.numel() for layer in layers), "constraint_met":
+            self.best.met,
+        }
+        return Checkpoint(self.model_config, model.eval(), self.config.to_dict(), metrics)
+
+
+def train(
+    config: TrainConfig, out: Path, *, data_root: Path | None = None, resume: bool = False,
+    teacher: nn.Module | None = None, talk: Callable[[str], None] | None = None,
+) -> Checkpoint:
+    """Train to the end; write the checkpoint, the state to resume from, the log and its plot."""
+    with process_group():
+        return _train(config, out, data_root, resume, teacher, talk)
+
+
+def _train(
+    config: TrainConfig, out: Path, data_root: Path | None, resume: bool,
+    teacher: nn.Module | None, talk: Callable[[str], None] | None,
+) -> Checkpoint:
+    talk = talk if talk is not None and is_first() else lambda _: None
+    state_path = out.with_name(f"{out.stem}.state.pt")
+    log_path = out.with_name(f"{out.stem}.log.jsonl")
+    check_writable(out)
+    dataset = datasets.find(config.data)
+    if teacher is None and config.teacher:
+        teacher = load_checkpoint(Path(config.teacher)).model
+    trainer = Trainer(
+        config, dataset.load("train", data_root), classes=dataset.classes, teacher=teacher
+    )
+    if resume and state_path.exists():
+        trainer.restore(read_tensors(state_path, "training state"), state_path)
+        talk(f"going on after epoch {trainer.epoch} of {config.epochs}")
+    elif resume:
+        talk(f"no state at {state_path}; starting from the beginning")
+    steps = (config.epochs - trainer.epoch) * trainer.steps_per_epoch
+    started = time.monotonic()
+    with Progress(steps, quiet=not is_first(), stream=sys.stderr) as progress:
+        while trainer.epoch < config.epochs:
+            row = trainer.run_epoch(progress)
+            if is_first():
+                state = trainer.state()
+                write_atomically(state_path, lambda file, state=state: torch.save(state, file))
+                save_checkpoint(out, trainer.checkpoint())
+                write_log(log_path, trainer.history)
+            progress.epoch(row, config.epochs)
+    checkpoint = trainer.checkpoint()
+    if is_first():
+        save_checkpoint(out, checkpoint)
+        write_log(log_path, trainer.history)
+        from sbnn_hw.train.plot import draw_log
+
+        draw_log(trainer.history, out.with_name(f"{out.stem}.log.png"))
+    if not checkpoint.metrics["constraint_met"]:
+        talk(
+            f"the share of ones never came down to {config.ec:.4g}; raise --gamma or --epochs, "
+            f"or use --method topk"
+        )
+    talk(f"trained for {time.monotonic() - started:.0f} s")
+    return checkpoint
+
+
+def write_log(path: Path, history: list[dict[str, Any]]) -> None:
+    """Write the log, one JSON object an epoch."""
+    text = "".join(json.dumps(row) + "\n" for row in history)
+    write_atomically(path, lambda file: file.write(text.encode()))

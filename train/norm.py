@@ -1,0 +1,130 @@
+"""Batch norm whose moments are those of the whole batch, however many processes share it."""
+
+from collections.abc import Callable, Iterable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from sbnn_hw.train.parallel import all_sum, world_size
+
+__all__ = ["SCALES", "BatchNorm", "recompute_statistics"]
+
+#: How the scale g is had: learned; fixed at +1; or fixed at ±1, alternating by neuron, which
+#: gives the domain `zero` neurons of both polarities.
+SCALES = ("learned", "unit", "alternating")
+
+
+class BatchNorm(nn.Module):
+    """Batch norm over all axes but the second.
+
+    In training the moments are taken over the batches of all processes together, by code that
+    gradients flow through (torch's SyncBatchNorm needs a GPU).
+    """
+
+    running_mean: Tensor
+    running_var: Tensor
+    weight: Tensor
+
+    def __init__(
+        self, features: int, *, scale: str = "learned", eps: float = 1e-5, momentum: float = 0.1
+    ) -> None:
+        if scale not in SCALES:
+            raise ValueError(f"Scale must be one of {', '.join(SCALES)}, not {scale!r}")
+        super().__init__()
+        self.features, self.scale, self.eps, self.momentum = features, scale, eps, momentum
+        if scale == "learned":
+            self.weight = nn.Parameter(torch.ones(features))
+        else:
+            fixed = torch.ones(features)
+            if scale == "alternating":
+                fixed[1::2] = -1.0
+            self.register_buffer("weight", fixed)
+        self.bias = nn.Parameter(torch.zeros(features))
+        self.register_buffer("running_mean", torch.zeros(features))
+        self.register_buffer("running_var", torch.ones(features))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if world_size() == 1 or not self.training:
+            return F.batch_norm(
+                x, self.running_mean, self.running_var, self.weight, self.bias,
+                self.training, self.momentum, self.eps,
+            )
+        axes = [axis for axis in range(x.dim()) if axis != 1]
+        shape = [1, -1] + [1] * (x.dim() - 2)
+        count = x.numel() // self.features * world_size()
+        mean = all_sum(x.sum(axes)) / count
+        centred = x - mean.view(shape)
+        var = all_sum(centred.square().sum(axes)) / count
+        with torch.no_grad():
+            self.running_mean.lerp_(mean.to(self.running_mean.dtype), self.momentum)
+            self.running_var.lerp_(var * (count / (count - 1)), self.momentum)
+        scale = self.weight * torch.rsqrt(var + self.eps)
+        return centred * scale.view(shape) + self.bias.view(shape)
+
+    def extra_repr(self) -> str:
+        return f"{self.features}, scale={self.scale}"
+
+
+class _Found(Exception):
+    """The batch norm was reached; what lies behind it need not be computed."""
+
+
+@torch.no_grad()
+def recompute_statistics(
+    model: nn.Module, batches: Callable[[], Iterable[Tensor]], *, kinds: tuple[type, ...] = (),
+) -> None:
+    """Set the mean and variance of each batch norm to those of the whole of ``batches``.
+
+    Layer by layer: the inputs of each batch norm are computed with the new statistics of those
+    before it, as evaluation will. The running statistics of training lag behind the weights,
+    which hurts binary networks far more than real-valued ones.
+    """
+    kinds = kinds or (BatchNorm, nn.BatchNorm1d, nn.BatchNorm2d)
+    training = model.training
+    model.eval()
+    done: set[nn.Module] = set()
+    try:
+        while True:
+            moments: list[Tensor] = []
+            current: list[nn.Module] = []
+
+            def collect(
+                module: nn.Module, inputs: tuple[Tensor, ...],
+                moments: list[Tensor] = moments, current: list[nn.Module] = current,
+            ) -> None:
+                if module in done:
+                    return
+                current[:] = [module]
+                x = inputs[0].transpose(0, 1).flatten(1).double()
+                moments.append(
+                    torch.stack([torch.full((len(x),), float(x.shape[1])), x.sum(1),
+                                 x.square().sum(1)])
+                )
+                raise _Found
+
+            hooks = [
+                module.register_forward_pre_hook(collect)
+                for module in model.modules() if isinstance(module, kinds)
+            ]
+            try:
+                for batch in batches():
+                    try:
+                        model(batch)
+                        break  # no batch norm is left
+                    except _Found:
+                        pass
+            finally:
+                for hook in hooks:
+                    hook.remove()
+            if not current:
+                return
+            count, total, squares = torch.stack(moments).sum(0)
+            mean = total / count
+            found = current[0]
+            found.running_mean.copy_(mean)  # type: ignore[operator,union-attr]
+            var = (squares / count - mean.square()).clamp_min_(0) * count / (count - 1)
+            found.running_var.copy_(var)  # type: ignore[operator,union-attr]
+            done.add(found)
+    finally:
+        model.train(training)

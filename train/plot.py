@@ -1,0 +1,41 @@
+"""Draw a training log."""
+
+from pathlib import Path
+from typing import Any
+
+from sbnn_hw.files import write_atomically
+
+__all__ = ["draw_log"]
+
+
+def draw_log(history: list[dict[str, Any]], path: Path) -> None:
+    """Draw loss, accuracy and the share of ones over the epochs, as a PNG."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    epochs = [row["epoch"] for row in history]
+    figure = Figure(figsize=(10, 3.2), layout="constrained")
+    FigureCanvasAgg(figure)
+    loss, right, ones = figure.subplots(1, 3)
+    marker = "o" if len(epochs) == 1 else ""
+
+    loss.plot(epochs, [row["loss"] for row in history], marker=marker, label="task")
+    if any(row["penalty"] for row in history):
+        loss.plot(epochs, [row["penalty"] for row in history], marker=marker, label="sparsity")
+    loss.set_ylabel("loss")
+
+    right.plot(epochs, [100 * row["accuracy"] for row in history], marker=marker, label="training")
+    if history and history[0]["validation"] is not None:
+        values = [100 * row["validation"] for row in history]
+        right.plot(epochs, values, marker=marker, label="validation")
+    right.set_ylabel("accuracy, %")
+
+    ones.semilogy(epochs, [100 * row["ones"] for row in history], marker=marker, label="ones")
+    ones.semilogy(epochs, [100 * row["ec"] for row in history], "--", label="constraint")
+    ones.set_ylabel("share of ones, %")
+
+    for axes in (loss, right, ones):
+        axes.set_xlabel("epoch")
+        axes.grid(alpha=0.3)
+        axes.legend()
+    write_atomically(path, lambda file: figure.savefig(file, format="png", dpi=110))
