@@ -1,0 +1,323 @@
+r"""The netlist file, ``.sbnn``: a JSON description, then arrays, then a SHA-256 over both.
+
+::
+
+    offset  size  what
+    0       8     b"SBNN\r\n\x1a\n": a transfer in text mode breaks it at once
+    8       8     length of the description, little-endian
+    16      …     the description: JSON in ASCII, keys sorted
+    …       …     the arrays, in the order of the description, little-endian
+    -32     32    SHA-256 of all before it
+
+The same network gives the same bytes, on any machine. Nothing in it can run.
+"""
+
+import hashlib
+import json
+import struct
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from sbnn_hw.errors import ModelRejected
+from sbnn_hw.files import write_atomically
+from sbnn_hw.netlist.edges import Edge
+from sbnn_hw.netlist.layers import Conv2d, Layer, Linear, Scores
+from sbnn_hw.netlist.network import Network, Operation, Stage
+from sbnn_hw.netlist.plain import Encode, Flatten, MaxPool2d
+from sbnn_hw.netlist.taps import Taps
+from sbnn_hw.netlist.windows import Window
+
+__all__ = ["MAGIC", "SCHEMA", "encode", "load", "save", "to_bytes"]
+
+MAGIC = b"SBNN\r\n\x1a\n"
+SCHEMA = 1
+
+Array = npt.NDArray[Any]
+_DTYPES = ("|b1", "|u1", "|i1", "<u2", "<i2", "<u4", "<i4", "<i8")
+
+
+def _smallest(array: Array) -> Array:
+    """Return the array in the smallest type that holds it, so that the bytes are canonical."""
+    if array.dtype == bool:
+        return np.packbits(array)
+    low, high = (int(array.min()), int(array.max())) if array.size else (0, 0)
+    for name in ("|u1", "|i1", "<u2", "<i2", "<u4", "<i4"):
+        info = np.iinfo(name)
+        if info.min <= low and high <= info.max:
+            return array.astype(name)
+    return array.astype("<i8")
+
+
+class _Writer:
+    """Collects arrays; the description refers to them by number."""
+
+    def __init__(self) -> None:
+        self.arrays: list[Array] = []
+
+    def __call__(self, array: Array) -> dict[str, Any]:
+        self.arrays.append(np.ascontiguousarray(_smallest(array)))
+        kind = "bits" if array.dtype == bool else self.arrays[-1].dtype.str
+        return {"array": len(self.arrays) - 1, "type": kind, "shape": list(array.shape)}
+
+
+def _describe_taps(taps: Taps, write: _Writer) -> dict[str, Any]:
+    return {
+        "width": taps.width,
+        "fan_in": write(taps.fan_in),
+        "indices": write(taps.indices),
+        "inverted": write(taps.inverted) if taps.inverted.any() else None,
+    }
+
+
+def _describe_window(window: Window) -> dict[str, Any]:
+    return {
+        "kernel": list(window.kernel),
+        "stride": list(window.stride),
+        "padding": list(window.padding),
+    }
+
+
+def _describe(operation: Operation, write: _Writer) -> dict[str, Any]:
+    text: dict[str, Any] = {"kind": operation.kind}
+    match operation:
+        case Encode():
+            text["thresholds"] = write(operation.thresholds)
+        case MaxPool2d():
+            text["window"] = _describe_window(operation.window)
+            text["all_of"] = write(operation.all_of)
+        case Scores():
+            text["taps"] = _describe_taps(operation.taps, write)
+            text |= {"negative": operation.negative, "shift": operation.shift}
+            text["offsets"] = write(operation.offsets)
+        case Linear() | Conv2d():
+            text["taps"] = _describe_taps(operation.taps, write)
+            text |= {"xi": operation.xi, "k": operation.k}
+            text["thresholds"] = write(operation.thresholds)
+            text["flips"] = write(operation.flips)
+            text["fixed"] = write(operation.fixed)
+            if isinstance(operation, Conv2d):
+                text["window"] = _describe_window(operation.window)
+                text |= {"channels": operation.channels, "groups": operation.groups}
+                text["border"] = operation.border
+        case Flatten():
+            pass
+    return text
+
+
+def encode(network: Network, *, names: bool) -> tuple[bytes, list[Array]]:
+    """Return the description of a network and its arrays; without names for the digest."""
+    write = _Writer()
+    stages = []
+    for stage in network.stages:
+        text: dict[str, Any] = {"sources": list(stage.sources)}
+        text["operation"] = _describe(stage.operation, write)
+        if names:
+            text |= {"name": stage.name, "ones": stage.ones, "absent": write(stage.absent)}
+        stages.append(text)
+    edge = network.input
+    description = {
+        "format": "sbnn-hw netlist",
+        "schema": SCHEMA,
+        "input": {
+            "shape": list(edge.shape), "bits": edge.bits, "signed": edge.signed,
+            "scan": edge.scan,
+        },
+        "stages": stages,
+    }
+    if names:
+        description["digest"] = network.digest
+    text = json.dumps(description, sort_keys=True, separators=(",", ":"))
+    return text.encode("ascii"), write.arrays
+
+
+def to_bytes(network: Network) -> bytes:
+    """Return the content of the file of a network."""
+    description, arrays = encode(network, names=True)
+    parts = [MAGIC, struct.pack("<Q", len(description)), description]
+    parts += [array.tobytes() for array in arrays]
+    content = b"".join(parts)
+    return content + hashlib.sha256(content).digest()
+
+
+def save(network: Network, path: Path) -> None:
+    """Write the file of a network, whole or not at all."""
+    content = to_bytes(network)
+    write_atomically(path, lambda file: file.write(content))
+
+
+# Reading: every value is checked before it is used; the rest is checked by the values themselves.
+
+
+class _Damaged(Exception):
+    """The description is not what this schema says; the message tells where."""
+
+
+class _Reader:
+    """Hands out the arrays, which must follow each other to the very end."""
+
+    def __init__(self, content: memoryview) -> None:
+        self._content, self._offset, self._next = content, 0, 0
+
+    def __call__(self, text: Any) -> Array:
+        kind, shape = _get(text, "type", str), _get(text, "shape", list)
+        if _get(text, "array", int) != self._next:
+            raise _Damaged("an array is out of order")
+        if not all(type(size) is int and 0 <= size < 1 << 40 for size in shape) or len(shape) > 4:
+            raise _Damaged("an array's shape is wrong")
+        count = 1
+        for size in shape:
+            count *= size
+        if kind != "bits" and kind not in _DTYPES:
+            raise _Damaged(f"an array has type {kind!r}")
+        dtype = np.dtype("u1" if kind == "bits" else kind)
+        items = -(-count // 8) if kind == "bits" else count
+        end = self._offset + items * dtype.itemsize
+        if end > len(self._content):
+            raise _Damaged("its arrays are cut short")
+        array = np.frombuffer(self._content[self._offset : end], dtype)
+        self._offset, self._next = end, self._next + 1
+        if kind == "bits":
+            array = np.unpackbits(array, count=count).astype(bool)
+        return array.reshape(shape)
+
+    def close(self) -> None:
+        if self._offset != len(self._content):
+            raise _Damaged("bytes are left over")
+
+
+def _get(text: Any, key: str, kind: type | tuple[type, ...]) -> Any:
+    if not isinstance(text, dict) or key not in text:
+        raise _Damaged(f"{key} is missing")
+    value = text[key]
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is int):
+        raise _Damaged(f"{key} must not be {value!r:.80}")
+    return value
+
+
+def _read_taps(text: Any, read: _Reader) -> Taps:
+    width = _get(text, "width", int)
+    fan_in = read(_get(text, "fan_in", dict)).astype(np.int64)
+    indices = read(_get(text, "indices", dict))
+    inverted = _get(text, "inverted", (dict, type(None)))
+    if fan_in.ndim != 1 or indices.ndim != 1 or (fan_in < 0).any():
+        raise _Damaged("its taps are not lists")
+    return Taps(
+        width, np.concatenate([[0], np.cumsum(fan_in)]), indices,
+        np.zeros(len(indices), bool) if inverted is None else read(inverted),
+    )
+
+
+def _read_window(text: Any) -> Window:
+    pairs = []
+    for key in ("kernel", "stride", "padding"):
+        pair = _get(text, key, list)
+        if len(pair) != 2 or not all(type(x) is int and 0 <= x < 1 << 16 for x in pair):
+            raise _Damaged(f"{key} must not be {pair!r:.80}")
+        pairs.append((pair[0], pair[1]))
+    return Window(*pairs)
+
+
+def _read_operation(text: Any, read: _Reader) -> Operation:
+    match _get(text, "kind", str):
+        case "encode":
+            return Encode(read(_get(text, "thresholds", dict)))
+        case "flatten":
+            return Flatten()
+        case "max_pool2d":
+            window = _read_window(_get(text, "window", dict))
+            return MaxPool2d(window, read(_get(text, "all_of", dict)))
+        case "scores":
+            return Scores(
+                taps=_read_taps(_get(text, "taps", dict), read),
+                negative=_get(text, "negative", bool),
+                shift=_get(text, "shift", int),
+                offsets=read(_get(text, "offsets", dict)),
+            )
+        case "linear" | "conv2d" as kind:
+            common: dict[str, Any] = {
+                "taps": _read_taps(_get(text, "taps", dict), read),
+                "xi": _get(text, "xi", int),
+                "k": _get(text, "k", int),
+                "thresholds": read(_get(text, "thresholds", dict)),
+                "flips": read(_get(text, "flips", dict)),
+                "fixed": read(_get(text, "fixed", dict)),
+            }
+            if kind == "linear":
+                return Linear(**common)
+            return Conv2d(
+                **common,
+                window=_read_window(_get(text, "window", dict)),
+                channels=_get(text, "channels", int),
+                groups=_get(text, "groups", int),
+                border=_get(text, "border", str),
+            )
+        case kind:
+            raise _Damaged(f"no operation is called {kind!r:.80}")
+
+
+def _read_network(text: Any, read: _Reader) -> Network:
+    edge = _get(text, "input", dict)
+    shape = _get(edge, "shape", list)
+    if not all(type(size) is int and 0 < size < 1 << 24 for size in shape):
+        raise _Damaged("the input's shape is wrong")
+    stages = []
+    for item in _get(text, "stages", list):
+        sources = _get(item, "sources", list)
+        if not all(type(source) is int for source in sources):
+            raise _Damaged("a stage's sources are not numbers")
+        operation = _read_operation(_get(item, "operation", dict), read)
+        absent = read(_get(item, "absent", dict)).astype(np.int64)
+        outputs = len(operation.taps) if isinstance(operation, Layer) else 0
+        if absent.ndim != 1 or not ((absent >= 0) & (absent < outputs)).all():
+            raise _Damaged("a stage's absent neurons are not its own")
+        ones = _get(item, "ones", (int, type(None)))
+        stages.append(Stage(_get(item, "name", str), operation, tuple(sources), ones, absent))
+    read.close()
+    return Network(
+        Edge(
+            tuple(shape), bits=_get(edge, "bits", int), signed=_get(edge, "signed", bool),
+            scan=_get(edge, "scan", str),
+        ),
+        tuple(stages),
+    )
+
+
+def load(path: Path) -> Network:
+    """Read the file of a network and check all of it."""
+    try:
+        with path.open("rb") as file:
+            content = _read_all(file)
+    except FileNotFoundError:
+        raise ModelRejected(f"No netlist at {path} (make one with `sbnn-hw fold`)") from None
+    except OSError as error:
+        raise ModelRejected(f"Cannot read {path}: {error.strerror or error}") from None
+    if content[:8] != MAGIC:
+        raise ModelRejected(f"{path} is not a netlist (make one with `sbnn-hw fold`)")
+    if len(content) < 48 or hashlib.sha256(content[:-32]).digest() != content[-32:]:
+        raise ModelRejected(f"{path} is damaged or cut short; fold the checkpoint again")
+    try:
+        length = struct.unpack_from("<Q", content, 8)[0]
+        if length > len(content) - 48:
+            raise _Damaged("its description is cut short")
+        text = json.loads(bytes(content[16 : 16 + length]).decode("ascii"))
+        if _get(text, "format", str) != "sbnn-hw netlist":
+            raise _Damaged("it is something else")
+        if (schema := _get(text, "schema", int)) != SCHEMA:
+            raise ModelRejected(
+                f"it has schema {schema}, this sbnn-hw reads {SCHEMA}; fold the checkpoint again"
+            )
+        network = _read_network(text, _Reader(content[16 + length : -32]))
+        if _get(text, "digest", str) != network.digest:
+            raise _Damaged("its digest is not that of its content")
+    except (_Damaged, ValueError, RecursionError, OverflowError) as error:
+        raise ModelRejected(f"{path} is not a netlist ({error})") from None
+    except ModelRejected as error:
+        raise ModelRejected(f"{path}: {error}") from None
+    return network
+
+
+def _read_all(file: BinaryIO) -> memoryview:
+    return memoryview(file.read())

@@ -1,0 +1,204 @@
+"""The integer network: a directed acyclic graph of stages that computes itself."""
+
+import hashlib
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sbnn_hw.errors import ModelRejected
+from sbnn_hw.netlist.edges import Edge
+from sbnn_hw.netlist.layers import Conv2d, Layer, Linear, Scores
+from sbnn_hw.netlist.plain import Encode, Flatten, MaxPool2d
+
+__all__ = ["INPUT", "Network", "Operation", "Outcome", "Stage"]
+
+Array = npt.NDArray[Any]
+Operation = Encode | Linear | Conv2d | MaxPool2d | Flatten | Scores
+
+#: The source that stands for the network's own input.
+INPUT = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """A named operation and where its input comes from.
+
+    Parameters
+    ----------
+    name : str
+        Lower-case letters, digits and underscores; it becomes part of names in Verilog.
+    operation : Operation
+        What the stage computes.
+    sources : tuple of int
+        Numbers of the stages that it receives from; :data:`INPUT` is the network's input.
+    ones : int, optional
+        Weights of value one as trained, before constants were propagated. Not in the digest.
+    absent : array of int
+        Neurons that nothing reads, so that they are not built; they hand on 0. Not in the digest.
+    """
+
+    name: str
+    operation: Operation
+    sources: tuple[int, ...]
+    ones: int | None = None
+    absent: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[a-z][a-z0-9_]{0,62}", self.name):
+            raise ModelRejected(
+                f"A stage's name must be lower-case letters, digits and underscores, "
+                f"not {self.name!r}"
+            )
+        if len(self.sources) != 1:
+            raise ModelRejected(f"Stage {self.name} must have one source, not {self.sources!r}")
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What the network says of a batch: scores, classes, and the values that were asked for."""
+
+    scores: npt.NDArray[np.int64]
+    classes: npt.NDArray[np.int64]
+    values: dict[str, Array]
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """Stages in an order in which each comes after its sources; the last one is the scores.
+
+    Parameters
+    ----------
+    input : Edge
+        What the network receives: raw pixels.
+    stages : tuple of Stage
+        The operations.
+    """
+
+    input: Edge
+    stages: tuple[Stage, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "stages", tuple(self.stages))
+        if not self.stages:
+            raise ModelRejected("A network must have one stage or more")
+        names = [stage.name for stage in self.stages]
+        if len(set(names)) != len(names):
+            raise ModelRejected(f"Stage names must differ, not {names!r}")
+        read: set[int] = set()
+        edges: list[Edge] = []
+        for number, stage in enumerate(self.stages):
+            for source in stage.sources:
+                if not INPUT <= source < number:
+                    raise ModelRejected(
+                        f"Stage {stage.name} must receive from an earlier stage, not {source!r}"
+                    )
+                read.add(source)
+            source = stage.sources[0]
+            edge = self.input if source == INPUT else edges[source]
+            try:
+                edges.append(stage.operation.infer(edge))
+                if isinstance(stage.operation, Layer):
+                    self._check_thresholds(stage.operation, edge)
+            except ModelRejected as error:
+                raise ModelRejected(f"Stage {stage.name}: {error}") from None
+        last = len(self.stages) - 1
+        if not isinstance(self.stages[last].operation, Scores):
+            raise ModelRejected(f"The last stage, {names[last]}, must give scores")
+        unread = [names[n] for n in range(last) if n not in read]
+        if unread or INPUT not in read:
+            raise ModelRejected(f"Stage {unread[0] if unread else 'input'} is read by no other")
+        object.__setattr__(self, "_edges", tuple(edges))
+
+    @staticmethod
+    def _check_thresholds(layer: Layer, edge: Edge) -> None:
+        low, high = layer.reach(edge)
+        wrong = (layer.thresholds < low) | (layer.thresholds > high + 1)
+        if wrong.any():
+            border, neuron = (int(axis[0]) for axis in np.nonzero(wrong))
+            raise ModelRejected(
+                f"threshold of neuron {neuron} must be between {low[border, neuron]} and "
+                f"{high[border, neuron] + 1}, not {layer.thresholds[border, neuron]}"
+            )
+
+    # Its shape
+
+    def edge_from(self, source: int) -> Edge:
+        """Return the edge that a stage, or the input, hands on."""
+        edges: tuple[Edge, ...] = self._edges  # type: ignore[attr-defined]
+        return self.input if source == INPUT else edges[source]
+
+    def edge_into(self, number: int) -> Edge:
+        """Return the edge that a stage receives."""
+        return self.edge_from(self.stages[number].sources[0])
+
+    def layers(self) -> Iterator[tuple[int, Stage, Layer | Scores]]:
+        """Yield the stages that have taps, with their numbers."""
+        for number, stage in enumerate(self.stages):
+            if isinstance(stage.operation, Layer | Scores):
+                yield number, stage, stage.operation
+
+    @property
+    def classes(self) -> int:
+        """Number of classes."""
+        return self.edge_from(len(self.stages) - 1).channels
+
+    @property
+    def connections(self) -> int:
+        """Number of taps in all."""
+        return sum(layer.connections for _, _, layer in self.layers())
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 over all that decides what the network computes; names are not in it."""
+        from sbnn_hw.netlist.file import encode
+
+        description, arrays = encode(self, names=False)
+        digest = hashlib.sha256(description)
+        for array in arrays:
+            digest.update(array.tobytes())
+        return digest.hexdigest()
+
+    # What it computes
+
+    def check_pixels(self, pixels: Array) -> Array:
+        """Return pixels as a batch of the input's shape, or say what is wrong with them."""
+        pixels = np.asarray(pixels)
+        if pixels.dtype.kind not in "ui" or pixels.shape[1:] != self.input.shape:
+            raise ModelRejected(
+                f"Images must be integers of shape (count, "
+                f"{', '.join(map(str, self.input.shape))}), not {pixels.dtype} of {pixels.shape}"
+            )
+        if pixels.size and not (0 <= pixels.min() and pixels.max() <= self.input.maximum):
+            raise ModelRejected(f"Pixels must be between 0 and {self.input.maximum}")
+        return pixels.astype(np.uint8, copy=False) if self.input.bits <= 8 else pixels
+
+    def compute(self, pixels: Array, *, keep: Collection[str] = ()) -> Outcome:
+        """Compute a batch; ``keep`` names the stages whose values are wanted too."""
+        pixels = self.check_pixels(pixels)
+        unknown = set(keep) - {stage.name for stage in self.stages}
+        if unknown:
+            raise ModelRejected(f"No stage is called {sorted(unknown)[0]!r}")
+        parts = []
+        # Wide maps are computed in pieces, so that memory does not grow with the batch.
+        size = max(64, (1 << 25) // max(self.edge_from(n).size for n in range(len(self.stages))))
+        for start in range(0, max(1, len(pixels)), size):
+            values: list[Array] = []
+            for number, stage in enumerate(self.stages):
+                source = stage.sources[0]
+                x = pixels[start : start + size] if source == INPUT else values[source]
+                values.append(stage.operation.compute(x, self.edge_into(number)))
+            kept = {s.name: v for s, v in zip(self.stages, values, strict=True) if s.name in keep}
+            parts.append((values[-1], kept))
+        scores = np.concatenate([scores for scores, _ in parts])
+        values_kept = {name: np.concatenate([kept[name] for _, kept in parts]) for name in keep}
+        # numpy's argmax takes the first maximum, as torch's does.
+        return Outcome(scores, scores.argmax(axis=1), values_kept)
+
+    def accuracy(self, pixels: Array, labels: Array) -> float:
+        """Return the share of images put in the right class."""
+        return float((self.compute(pixels).classes == labels).mean())

@@ -1,0 +1,117 @@
+"""Which inputs a layer's neurons are wired to, in arrays: millions of taps, no object for each."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sbnn_hw.errors import ModelRejected
+
+__all__ = ["Taps", "frozen_array"]
+
+Int = npt.NDArray[np.int64]
+Bool = npt.NDArray[np.bool_]
+
+
+def frozen_array(values: Any, dtype: type, name: str) -> npt.NDArray[Any]:
+    """Return a read-only array of a type that holds every value exactly."""
+    given = np.asarray(values)
+    array = np.array(given, dtype=dtype, order="C")
+    if not np.array_equal(array, given):
+        raise ModelRejected(f"{name} must be of type {np.dtype(dtype).name}, not {given.dtype}")
+    array.setflags(write=False)
+    return array
+
+
+@dataclass(frozen=True, eq=False)
+class Taps:
+    """The connections of a layer: for each neuron its inputs, in increasing order.
+
+    Parameters
+    ----------
+    width : int
+        Number of inputs to choose from.
+    starts : array of int
+        Neuron *n* has the taps from ``starts[n]`` to ``starts[n + 1]``.
+    indices : array of int
+        The inputs tapped.
+    inverted : array of bool
+        Taps that read the complement of their input. Costs nothing in hardware.
+
+    Examples
+    --------
+    >>> taps = Taps.from_dense(np.array([[1, 0, 1], [0, 0, 0]]))
+    >>> len(taps), taps.fan_in.tolist(), taps.indices.tolist()
+    (2, [2, 0], [0, 2])
+    """
+
+    width: int
+    starts: Int
+    indices: npt.NDArray[np.uint32]
+    inverted: Bool
+
+    def __post_init__(self) -> None:
+        for name, dtype in (("starts", np.int64), ("indices", np.uint32), ("inverted", np.bool_)):
+            object.__setattr__(self, name, frozen_array(getattr(self, name), dtype, f"Tap {name}"))
+        if self.width < 1:
+            raise ModelRejected(f"A layer must have one input or more, not {self.width!r}")
+        if self.starts.ndim != 1 or len(self.starts) < 2:
+            raise ModelRejected("A layer must have one neuron or more")
+        ends = (int(self.starts[0]), int(self.starts[-1]))
+        if ends != (0, len(self.indices)) or (np.diff(self.starts) < 0).any():
+            raise ModelRejected(
+                f"Tap starts must rise from 0 to {len(self.indices)}, not from "
+                f"{ends[0]} to {ends[1]}"
+            )
+        if self.indices.shape != self.inverted.shape or self.indices.ndim != 1:
+            raise ModelRejected("Each tap must have one index and one polarity")
+        if len(self.indices):
+            largest = int(self.indices.max())
+            if largest >= self.width:
+                where = int(np.searchsorted(self.starts, np.argmax(self.indices), "right")) - 1
+                raise ModelRejected(
+                    f"Taps must be below {self.width}, not {largest} (neuron {where})"
+                )
+            rises = np.diff(self.indices.astype(np.int64)) > 0
+            inner = self.starts[1:-1]
+            rises[inner[(inner > 0) & (inner < len(self.indices))] - 1] = True
+            if not rises.all():
+                where = int(np.searchsorted(self.starts, np.argmin(rises), "right")) - 1
+                raise ModelRejected(f"Taps of a neuron must increase (neuron {where})")
+
+    @classmethod
+    def from_dense(cls, weights: npt.NDArray[Any]) -> "Taps":
+        """Make taps of a matrix (neurons, inputs) of 0, 1 and, for complements, −1."""
+        neurons, indices = np.nonzero(weights)
+        starts = np.concatenate([[0], np.cumsum(np.bincount(neurons, minlength=len(weights)))])
+        return cls(weights.shape[1], starts, indices, weights[neurons, indices] < 0)
+
+    def __len__(self) -> int:
+        """Return the number of neurons."""
+        return len(self.starts) - 1
+
+    @property
+    def fan_in(self) -> Int:
+        """Number of taps of each neuron."""
+        return np.diff(self.starts)
+
+    @property
+    def neurons(self) -> Int:
+        """The neuron that each tap belongs to."""
+        return np.repeat(np.arange(len(self)), self.fan_in)
+
+    def of(self, neuron: int) -> slice:
+        """Return where the taps of a neuron lie in the arrays."""
+        return slice(int(self.starts[neuron]), int(self.starts[neuron + 1]))
+
+    def only(self, kept: Bool) -> "Taps":
+        """Return the same neurons with only the taps that are kept."""
+        counts = np.bincount(self.neurons[kept], minlength=len(self))
+        starts = np.concatenate([[0], np.cumsum(counts)])
+        return Taps(self.width, starts, self.indices[kept], self.inverted[kept])
+
+    def per_neuron(self, values: npt.NDArray[Any]) -> Int:
+        """Add up, for each neuron, a value that each tap has."""
+        totals = np.concatenate([[0], np.cumsum(values, dtype=np.int64)])
+        return totals[self.starts[1:]] - totals[self.starts[:-1]]

@@ -1,0 +1,105 @@
+"""Where the windows of a convolution or pool lie, and which of them hang over the border."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sbnn_hw.errors import ModelRejected
+
+__all__ = ["Borders", "Window", "find_borders"]
+
+
+@dataclass(frozen=True)
+class Window:
+    """The geometry of a convolution or pool: pairs of (rows, columns)."""
+
+    kernel: tuple[int, int]
+    stride: tuple[int, int] = (1, 1)
+    padding: tuple[int, int] = (0, 0)
+
+    def __post_init__(self) -> None:
+        for name in ("kernel", "stride", "padding"):
+            rows, columns = getattr(self, name)
+            object.__setattr__(self, name, (int(rows), int(columns)))
+        if min(*self.kernel, *self.stride) < 1 or min(self.padding) < 0:
+            raise ModelRejected(f"A window must have sizes above zero, not {self!r}")
+        if self.padding[0] >= self.kernel[0] or self.padding[1] >= self.kernel[1]:
+            raise ModelRejected(f"Padding must be smaller than the kernel, not {self!r}")
+
+    @property
+    def size(self) -> int:
+        """Positions in the window."""
+        return self.kernel[0] * self.kernel[1]
+
+    def output(self, height: int, width: int) -> tuple[int, int]:
+        """Return how many windows fit in a map, down and across."""
+        rows, columns = (
+            (size + 2 * pad - kernel) // stride + 1
+            for size, pad, kernel, stride in zip(
+                (height, width), self.padding, self.kernel, self.stride, strict=True
+            )
+        )
+        if rows < 1 or columns < 1:
+            raise ModelRejected(
+                f"A window of {self.kernel[0]}×{self.kernel[1]} does not fit a map of "
+                f"{height}×{width} with padding {self.padding[0]}, {self.padding[1]}"
+            )
+        return rows, columns
+
+    def pad(self, x: npt.NDArray[Any], value: Any = 0) -> npt.NDArray[Any]:
+        """Pad maps (…, height, width, last) on both sides."""
+        if not any(self.padding):
+            return x
+        rows, columns = self.padding
+        around = [(0, 0)] * (x.ndim - 3) + [(rows, rows), (columns, columns), (0, 0)]
+        return np.pad(x, around, constant_values=value)
+
+    def shifted(
+        self, x: npt.NDArray[Any], position: int, output: tuple[int, int]
+    ) -> npt.NDArray[Any]:
+        """Return the view of padded maps that a position in the window sees, for all windows."""
+        dy, dx = divmod(position, self.kernel[1])
+        (rows, columns), (down, across) = output, self.stride
+        return x[
+            ..., dy : dy + (rows - 1) * down + 1 : down,
+            dx : dx + (columns - 1) * across + 1 : across, :,
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class Borders:
+    """The distinct sets of window positions that lie inside the map.
+
+    ``valid`` (classes, positions) tells which positions of the window are inside; ``of``
+    (rows, columns) tells the class of each window. Classes are numbered in raster order.
+    """
+
+    valid: npt.NDArray[np.bool_]
+    of: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.valid)
+
+
+@lru_cache(maxsize=256)
+def find_borders(window: Window, height: int, width: int) -> Borders:
+    """Return the border classes of a window on a map."""
+    rows, columns = window.output(height, width)
+    inside = []
+    for axis, (count, size) in enumerate(((rows, height), (columns, width))):
+        at = np.arange(count)[:, None] * window.stride[axis] - window.padding[axis]
+        at = at + np.arange(window.kernel[axis])
+        inside.append((at >= 0) & (at < size))
+    masks = inside[0][:, None, :, None] & inside[1][None, :, None, :]
+    flat = masks.reshape(rows * columns, window.size)
+    _, first, of = np.unique(flat, axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    valid, classes = flat[first[order]], rank[of.reshape(-1)].reshape(rows, columns)
+    valid.setflags(write=False)
+    classes.setflags(write=False)
+    return Borders(valid, classes)
