@@ -1,0 +1,268 @@
+"""Fold a trained model to the integer network that is exactly it; torch ends here."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from sbnn_hw.assemble import Assembler, LayerReport
+from sbnn_hw.errors import ModelRejected
+from sbnn_hw.exact import Norm
+from sbnn_hw.netlist import Edge, Network, Taps, Window
+from sbnn_hw.train.checkpoint import load_checkpoint
+from sbnn_hw.train.layers import (
+    InputEncoder, SignActivation, SparseBinaryConv2d, SparseBinaryLayer, SparseBinaryLinear,
+    SparseBinaryScores,
+)
+from sbnn_hw.train.norm import BatchNorm
+
+__all__ = ["Folded", "fold_checkpoint", "fold_model", "flat_modules"]
+
+_NORMS = (BatchNorm, nn.BatchNorm1d, nn.BatchNorm2d)
+_NOTHING = (nn.Identity, nn.Dropout, nn.Dropout2d)  # at evaluation they change nothing
+
+
+@dataclass(frozen=True)
+class Folded:
+    """The network of a model, what folding it found, and which module each stage is.
+
+    ``modules`` maps the name of each stage with bits to the index of the module, in
+    :func:`flat_modules`, whose output has those bits.
+    """
+
+    network: Network
+    reports: tuple[LayerReport, ...]
+    modules: dict[str, int]
+
+
+def flat_modules(model: nn.Module) -> list[tuple[str, nn.Module]]:
+    """Return the modules of nested `nn.Sequential` in order, with their names."""
+    if not isinstance(model, nn.Sequential):
+        raise ModelRejected(
+            f"The model must be an nn.Sequential to be folded, not {type(model).__name__}"
+        )
+    flat: list[tuple[str, nn.Module]] = []
+
+    def walk(prefix: str, module: nn.Module) -> None:
+        for name, child in module.named_children():
+            if isinstance(child, nn.Sequential):
+                walk(f"{prefix}{name}.", child)
+            else:
+                flat.append((f"{prefix}{name}", child))
+
+    walk("", model)
+    return flat
+
+
+def fold_checkpoint(path: Path, *, drop_unread: bool = True) -> Folded:
+    """Fold a checkpoint file."""
+    checkpoint = load_checkpoint(path)
+    try:
+        return fold_model(checkpoint.model, checkpoint.config.shape, drop_unread=drop_unread)
+    except ModelRejected as error:
+        raise ModelRejected(f"{path}: {error}") from None
+
+
+def fold_model(
+    model: nn.Module, shape: tuple[int, int, int], *, drop_unread: bool = True
+) -> Folded:
+    """Fold a model of raw pixels of shape (height, width, channels).
+
+    With ``drop_unread`` false, neurons that nothing reads keep their taps, so that every hidden
+    bit of the model can be compared.
+    """
+    return _Fold(flat_modules(model), shape).run(drop_unread)
+
+
+class _Fold:
+    def __init__(self, modules: list[tuple[str, nn.Module]], shape: tuple[int, int, int]) -> None:
+        self.modules = [
+            (index, name, module) for index, (name, module) in enumerate(modules)
+            if not isinstance(module, _NOTHING)
+        ]
+        self.assembler = Assembler(Edge(shape, bits=8, scan="raster"))
+        #: The map that the last flatten read, as torch orders it: (channels, height, width).
+        self.flattened: tuple[int, int, int] | None = None
+        self.outputs: dict[str, int] = {}
+        self.numbers: dict[str, int] = {}
+
+    def name(self, kind: str) -> str:
+        number = self.numbers[kind] = self.numbers.get(kind, -1) + 1
+        return f"{kind}{number}"
+
+    def run(self, drop_unread: bool) -> Folded:
+        at = 0
+        if not self.modules or not isinstance(self.modules[0][2], InputEncoder):
+            first = type(self.modules[0][2]).__name__ if self.modules else "nothing"
+            raise ModelRejected(f"The first layer must be an InputEncoder, not {first}")
+        while at < len(self.modules):
+            index, name, module = self.modules[at]
+            at += 1
+            if isinstance(module, InputEncoder):
+                if index != self.modules[0][0]:
+                    raise ModelRejected(f"Layer {name}: an InputEncoder must be the first layer")
+                self._encoder(module, index)
+            elif isinstance(module, nn.Flatten):
+                self._flatten(name, module)
+            elif isinstance(module, nn.MaxPool2d):
+                stage = self.name("pool")
+                self.assembler.pool(stage, _pool_window(name, module))
+                self.outputs[stage] = index
+            elif isinstance(module, SparseBinaryLayer):
+                at = self._layer(at, name, module)
+            else:
+                raise ModelRejected(
+                    f"Layer {name} is a {type(module).__name__}, which cannot be folded here; "
+                    f"use the layers of sbnn_hw.train"
+                )
+        network = self.assembler.finish(drop_unread=drop_unread)
+        return Folded(network, tuple(self.assembler.reports), self.outputs)
+
+    def _encoder(self, module: InputEncoder, index: int) -> None:
+        if module.kind == "integer":
+            return  # the first layer adds up the pixels themselves
+        channels = self.assembler.edge.channels
+        thresholds = np.tile(np.array(module.thresholds, np.int64), (channels, 1))
+        self.assembler.encode("encode", thresholds)
+        self.outputs["encode"] = index
+
+    def _flatten(self, name: str, module: nn.Flatten) -> None:
+        if module.start_dim != 1 or module.end_dim not in (-1, 3):
+            raise ModelRejected(f"Layer {name} must flatten all axes behind the first")
+        if len(self.assembler.edge.shape) == 3:
+            height, width, channels = self.assembler.edge.shape
+            self.flattened = (channels, height, width)
+            self.assembler.flatten(self.name("flatten"))
+
+    def _layer(self, at: int, name: str, layer: SparseBinaryLayer) -> int:
+        """Fold a layer with the pool, batch norm and sign behind it; return what comes next."""
+        norm: nn.Module | None = None
+        pools: list[tuple[int, str, nn.MaxPool2d, bool]] = []
+        end = at
+        for index, other, module in self.modules[at:]:
+            end += 1
+            if isinstance(module, _NORMS) and norm is None:
+                norm, norm_name = module, other
+            elif isinstance(module, nn.MaxPool2d):
+                pools.append((index, other, module, norm is None))
+            elif isinstance(module, SignActivation):
+                break
+            else:
+                raise ModelRejected(
+                    f"Layer {other}, a {type(module).__name__}, stands between {name} and its "
+                    f"sign, where only a batch norm and pools can be folded"
+                )
+        else:
+            if norm is not None or pools:
+                raise ModelRejected(
+                    f"Layer {norm_name if norm is not None else pools[0][1]} gives the scores "
+                    f"of {name} a scale of their own for each class, which cannot be folded; end "
+                    f"with SparseBinaryScores"
+                )
+            self._scores(name, layer)
+            return end
+        if isinstance(layer, SparseBinaryScores):
+            raise ModelRejected(f"Layer {name}: SparseBinaryScores must be the last layer")
+        try:
+            affine = layer.domain.exact()
+            values = _norm_values(norm, len(layer.weight))
+            taps = self._taps(layer)
+        except ModelRejected as error:
+            raise ModelRejected(f"Layer {name}: {error}") from None
+        stage = self.name("conv" if isinstance(layer, SparseBinaryConv2d) else "linear")
+        if isinstance(layer, SparseBinaryConv2d):
+            self.assembler.conv(
+                stage, taps, eta=affine.eta, xi=affine.xi, norm=values,
+                window=Window(layer.kernel_size, layer.stride, layer.padding),
+                groups=layer.groups, border="minus" if layer.padding_value == -1 else "zero",
+            )
+        elif pools:
+            raise ModelRejected(f"Layer {pools[0][1]}: a pool must follow a convolution")
+        else:
+            self.assembler.linear(stage, taps, eta=affine.eta, xi=affine.xi, norm=values)
+        for _, other, pool, before_norm in pools:
+            # The largest z is the smallest y where the batch norm's scale is negative.
+            all_of = values.gain < 0 if before_norm else np.zeros(len(taps), bool)
+            stage = self.name("pool")
+            self.assembler.pool(stage, _pool_window(other, pool), all_of)
+        self.outputs[stage] = self.modules[end - 1][0]
+        return end
+
+    def _scores(self, name: str, layer: SparseBinaryLayer) -> None:
+        if not isinstance(layer, SparseBinaryLinear):
+            raise ModelRejected(f"Layer {name}: the last layer must be linear")
+        try:
+            affine = layer.domain.exact()
+            taps = self._taps(layer)
+            offsets = [Fraction(0)] * len(taps)
+            if isinstance(layer, SparseBinaryScores):
+                values = layer.rounded_offset().detach().double().tolist()
+                if not all(np.isfinite(values)):
+                    raise ModelRejected("its offsets are not finite; train it again")
+                offsets = [abs(affine.eta) * Fraction(value) for value in values]
+        except ModelRejected as error:
+            raise ModelRejected(f"Layer {name}: {error}") from None
+        self.assembler.scores("scores", taps, eta=affine.eta, offsets=offsets)
+
+    @torch.no_grad()
+    def _taps(self, layer: SparseBinaryLayer) -> Taps:
+        """Return the taps of a layer, in the netlist's order: channels last."""
+        if not bool(torch.isfinite(layer.weight).all()):
+            raise ModelRejected("its weights are not finite; train it again")
+        signs = layer.signs().to(torch.int8).numpy()
+        weights = signs if layer.domain.signed else (signs > 0).astype(np.int8)
+        if isinstance(layer, SparseBinaryConv2d):
+            return _conv_taps(weights, layer.groups)
+        if self.flattened is not None and len(self.assembler.edge.shape) == 1:
+            channels, height, width = self.flattened
+            if channels * height * width == weights.shape[1]:
+                maps = weights.reshape(-1, channels, height, width).transpose(0, 2, 3, 1)
+                weights = np.ascontiguousarray(maps).reshape(len(weights), -1)
+            self.flattened = None
+        return Taps.from_dense(weights)
+
+
+def _conv_taps(weights: np.ndarray[Any, Any], groups: int) -> Taps:
+    """Return the taps of weights (out, in/groups, rows, columns): position, then channel."""
+    outputs, per_group, rows, columns = weights.shape
+    channels = per_group * groups
+    last = weights.transpose(0, 2, 3, 1).reshape(outputs, rows * columns, per_group)
+    neuron, position, channel = np.nonzero(last)
+    group = neuron // (outputs // groups)
+    starts = np.concatenate([[0], np.cumsum(np.bincount(neuron, minlength=outputs))])
+    return Taps(
+        channels * rows * columns, starts, position * channels + group * per_group + channel,
+        last[neuron, position, channel] < 0,
+    )
+
+
+def _norm_values(norm: nn.Module | None, neurons: int) -> Norm:
+    if norm is None:
+        return Norm.none(neurons)
+    if norm.running_mean is None or norm.running_var is None:
+        raise ModelRejected("its batch norm keeps no statistics, so it cannot be folded")
+    zeros, ones = torch.zeros(neurons), torch.ones(neurons)
+    gain = ones if norm.weight is None else norm.weight
+    bias = zeros if norm.bias is None else norm.bias
+    values = [
+        tensor.detach().double().numpy()  # type: ignore[operator,union-attr]
+        for tensor in (gain, norm.running_mean, norm.running_var, bias)
+    ]
+    return Norm(*values, eps=float(norm.eps))  # type: ignore[arg-type]
+
+
+def _pool_window(name: str, pool: nn.MaxPool2d) -> Window:
+    if pool.ceil_mode or pool.return_indices or _pair(pool.dilation) != (1, 1):
+        raise ModelRejected(
+            f"Layer {name}: a pool with ceil_mode, dilation or indices cannot be folded"
+        )
+    return Window(_pair(pool.kernel_size), _pair(pool.stride), _pair(pool.padding))
+
+
+def _pair(value: Any) -> tuple[int, int]:
+    return (int(value), int(value)) if isinstance(value, int) else (int(value[0]), int(value[1]))
+
