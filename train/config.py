@@ -1,8 +1,6 @@
 """What a training run is: every choice by name, in one flat value."""
 
-import tomllib
 from dataclasses import asdict, dataclass, fields
-from importlib import resources
 from typing import Any
 
 from sbnn_hw.errors import ModelRejected
@@ -10,7 +8,7 @@ from sbnn_hw.train.data import Augmentation
 from sbnn_hw.train.models import ModelConfig
 from sbnn_hw.train.sparsity import METHODS, SCHEDULES
 
-__all__ = ["LR_SCHEDULES", "TrainConfig", "list_recipes", "load_recipe"]
+__all__ = ["LR_SCHEDULES", "TrainConfig"]
 
 LR_SCHEDULES = ("cosine", "linear", "constant")
 
@@ -53,7 +51,7 @@ class TrainConfig:
     norm_scale: str = ""
     ec: float = 0.5
     method: str = "penalty"
-    gamma: float = 0.3
+    gamma: float = 0.5
     ec_schedule: str = "constant"
     ec_until: float = 0.5
     clamp: float = 1.5
@@ -122,21 +120,3 @@ class TrainConfig:
         """Return plain values."""
         return asdict(self)
 
-
-def list_recipes() -> list[str]:
-    """Return the names of the recipes that ship with the toolkit."""
-    folder = resources.files("sbnn_hw.train") / "recipes"
-    return sorted(f.name[:-5] for f in folder.iterdir() if f.name.endswith(".toml"))
-
-
-def load_recipe(name: str) -> dict[str, Any]:
-    """Return the options of a recipe by name."""
-    known = list_recipes()
-    if name not in known:
-        raise ModelRejected(f"Recipe must be one of {', '.join(known)}, not {name!r}")
-    text = (resources.files("sbnn_hw.train") / "recipes" / f"{name}.toml").read_text()
-    options = tomllib.loads(text)
-    unknown = set(options) - {f.name for f in fields(TrainConfig)}
-    if unknown:
-        raise ModelRejected(f"Recipe {name} has options that are unknown: {sorted(unknown)}")
-    return {k: tuple(v) if isinstance(v, list) else v for k, v in options.items()}

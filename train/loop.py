@@ -77,8 +77,9 @@ class _Best:
     state: dict[str, Tensor] = field(default_factory=dict)
 
     def offer(self, epoch: int, accuracy: float, met: bool, model: nn.Module) -> None:
-        """Take the epoch if it is at least as good; meeting the constraint comes first."""
-        if (met, accuracy) >= (self.met, self.accuracy) or met > self.met or not met:
+        """Take the epoch if it is at least as good; until one is sparse enough, the latest."""
+        better = accuracy >= self.accuracy if met and self.met else met >= self.met
+        if better:
             self.epoch, self.accuracy, self.met = epoch, accuracy, met
             self.state = {k: v.detach().clone() for k, v in model.state_dict().items()}
 
@@ -225,8 +226,8 @@ class Trainer:
         }
         self.history.append(row)
         met = self.config.method == "none" or row["ones"] <= self.config.ec + TOLERANCE
-        chosen_by = row["validation"] if row["validation"] is not None else float(self.epoch)
-        self.best.offer(self.epoch, chosen_by, met, self.model)
+        # Without validation images the latest epoch is chosen.
+        self.best.offer(self.epoch, row["validation"] or 0.0, met, self.model)
         return row
 
     # The state of a run

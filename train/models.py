@@ -1,13 +1,11 @@
 """Models by name. Each is an `nn.Sequential` from raw pixels to class scores."""
 
-import difflib
-import re
-from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
 from torch import nn
 
 from sbnn_hw.errors import ModelRejected
+from sbnn_hw.train.catalogue import find_topology
 from sbnn_hw.train.domains import DOMAINS, INITS
 from sbnn_hw.train.layers import (
     InputEncoder, SignActivation, SparseBinaryConv2d, SparseBinaryLinear, SparseBinaryScores,
@@ -15,7 +13,7 @@ from sbnn_hw.train.layers import (
 from sbnn_hw.train.norm import SCALES, BatchNorm
 from sbnn_hw.train.signs import GRADIENTS
 
-__all__ = ["MODELS", "ModelConfig", "build_model", "register_model"]
+__all__ = ["ModelConfig", "build_model"]
 
 ENCODERS = ("threshold", "thermometer", "integer")
 
@@ -27,7 +25,7 @@ class ModelConfig:
     Parameters
     ----------
     name : str
-        A registered model, or the ``mlp:…`` or ``conv:…`` form.
+        A model of the catalogue, or the ``mlp:…`` or ``conv:…`` form.
     shape : tuple
         Height, width and channels of the images.
     encoder : str
@@ -150,71 +148,21 @@ class ModelConfig:
         return max(1, round(features * self.width))
 
 
-Builder = Callable[[ModelConfig], nn.Sequential]
-MODELS: dict[str, Builder] = {}
-
-
-def register_model(builder: Builder) -> Builder:
-    """Make a builder known by the name of its function; its docstring describes it."""
-    if builder.__name__ in MODELS:
-        raise ValueError(f"Model {builder.__name__!r} is registered already")
-    MODELS[builder.__name__] = builder
-    return builder
-
-
 def build_model(config: ModelConfig) -> nn.Sequential:
     """Return a new model for the configuration."""
-    kind, colon, form = config.name.partition(":")
-    if colon and kind == "mlp":
-        widths = _numbers(form, config.name)
-        return _mlp(config, [config.scaled(width) for width in widths], "threshold")
-    if colon and kind == "conv":
-        return _conv_form(config, form)
-    if config.name in MODELS:
-        return MODELS[config.name](config)
-    near = difflib.get_close_matches(config.name, MODELS, 1)
-    hint = f" (did you mean {near[0]}?)" if near else ""
-    raise ModelRejected(
-        f"Model must be one of {', '.join(MODELS)}, mlp:256,256 or conv:16p,32p/256, "
-        f"not {config.name!r}{hint}"
-    )
-
-
-# Building blocks
-
-
-def _mlp(config: ModelConfig, widths: Sequence[int], encoder: str) -> nn.Sequential:
-    first = config.make_encoder(encoder)
-    height, width, channels = config.shape
-    features = height * width * channels * first.planes
-    modules: list[nn.Module] = [first, nn.Flatten()]
-    for outputs in widths:
-        modules += [config.linear(features, outputs), config.norm(outputs), SignActivation()]
-        features = outputs
-    return nn.Sequential(*modules, config.scores(features))
-
-
-@dataclass(frozen=True)
-class _Convolution:
-    channels: int
-    kernel: int = 3
-    stride: int = 1
-    pool: bool = False
-
-
-def _convnet(
-    config: ModelConfig, convolutions: Sequence[_Convolution], hidden: Sequence[int], encoder: str,
-) -> nn.Sequential:
-    first = config.make_encoder(encoder)
+    topology = find_topology(config.name)
+    first = config.make_encoder(topology.encoder)
     height, width, channels = config.shape
     channels *= first.planes
     modules: list[nn.Module] = [first]
-    for layer in convolutions:
+    for layer in topology.convolutions:
+        outputs = config.scaled(layer.channels)
         modules += [
-            config.conv(channels, layer.channels, layer.kernel, layer.stride),
-            config.norm(layer.channels), SignActivation(),
+            config.conv(channels, outputs, layer.kernel, layer.stride),
+            config.norm(outputs),
+            SignActivation(),
         ]
-        channels = layer.channels
+        channels = outputs
         height = (height + 2 * config.padding - layer.kernel) // layer.stride + 1
         width = (width + 2 * config.padding - layer.kernel) // layer.stride + 1
         if layer.pool:
@@ -223,79 +171,12 @@ def _convnet(
         if height < 1 or width < 1:
             raise ModelRejected(
                 f"Model {config.name} leaves nothing of {config.shape[0]}×{config.shape[1]} "
-                f"images after {len(modules)} layers; use fewer layers or --padding"
+                f"images; use fewer layers or --padding"
             )
     modules.append(nn.Flatten())
     features = channels * height * width
-    for outputs in hidden:
+    for hidden in topology.hidden:
+        outputs = config.scaled(hidden)
         modules += [config.linear(features, outputs), config.norm(outputs), SignActivation()]
         features = outputs
     return nn.Sequential(*modules, config.scores(features))
-
-
-def _numbers(form: str, name: str) -> list[int]:
-    parts = form.split(",") if form else []
-    if len(parts) > 64 or not all(re.fullmatch(r"[1-9][0-9]{0,5}", part) for part in parts):
-        raise ModelRejected(f"Model {name!r} must list widths between 1 and 999999, as in mlp:256,256")
-    return [int(part) for part in parts]
-
-
-def _conv_form(config: ModelConfig, form: str) -> nn.Sequential:
-    """Build ``conv:16p,32k5s2,64/256``: channels, kernel, stride, pool; hidden widths behind /."""
-    convolutions, _, hidden = form.partition("/")
-    layers = []
-    for part in convolutions.split(","):
-        match = re.fullmatch(r"([1-9][0-9]{0,4})(?:k([1-9]))?(?:s([1-4]))?(p?)", part)
-        if match is None or len(layers) >= 64:
-            raise ModelRejected(
-                f"Model {config.name!r} must list convolutions as in conv:16p,32k5s2,64/256 "
-                f"(channels, kernel, stride, pool; linear widths behind /), not {part!r}"
-            )
-        channels, kernel, stride, pool = match.groups()
-        layers.append(
-            _Convolution(
-                config.scaled(int(channels)), int(kernel or 3), int(stride or 1), pool == "p"
-            )
-        )
-    widths = [config.scaled(width) for width in _numbers(hidden, config.name)]
-    return _convnet(config, layers, widths, "integer")
-
-
-# The registered models
-
-
-@register_model
-def digits(config: ModelConfig) -> nn.Sequential:
-    """Tiny: two hidden layers of 64 for scikit-learn's 8×8 digits."""
-    return _mlp(config, [config.scaled(64)] * 2, "threshold")
-
-
-@register_model
-def tfc(config: ModelConfig) -> nn.Sequential:
-    """FINN's TFC: three hidden layers of 64."""
-    return _mlp(config, [config.scaled(64)] * 3, "threshold")
-
-
-@register_model
-def sfc(config: ModelConfig) -> nn.Sequential:
-    """FINN's SFC: three hidden layers of 256."""
-    return _mlp(config, [config.scaled(256)] * 3, "threshold")
-
-
-@register_model
-def lfc(config: ModelConfig) -> nn.Sequential:
-    """FINN's LFC: three hidden layers of 1024."""
-    return _mlp(config, [config.scaled(1024)] * 3, "threshold")
-
-
-@register_model
-def cnv(config: ModelConfig) -> nn.Sequential:
-    """FINN's CNV for 32×32×3: six 3×3 convolutions, two pools, two hidden layers of 512."""
-    c = [config.scaled(channels) for channels in (64, 128, 256, 512)]
-    layers = [
-        _Convolution(c[0]), _Convolution(c[0], pool=True),
-        _Convolution(c[1]), _Convolution(c[1], pool=True),
-        _Convolution(c[2]), _Convolution(c[2]),
-    ]
-    return _convnet(config, layers, [c[3], c[3]], "integer")
-

@@ -1,1 +1,1 @@
-"""x."""
+"""One module a command: its arguments and what it does."""

@@ -1,0 +1,52 @@
+"""``sbnn-hw fold``: turn a checkpoint into an integer netlist, exactly."""
+
+import argparse
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from sbnn_hw.errors import ModelRejected
+from sbnn_hw.files import check_writable
+from sbnn_hw.models import require_torch
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of this command."""
+    parser.add_argument("--model", metavar="CKPT", type=Path, required=True,
+                        help="checkpoint to fold (.pt)")
+    parser.add_argument("--out", metavar="NETLIST", type=Path, required=True,
+                        help="netlist to write (.sbnn)")
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Fold, write the netlist and report."""
+    if args.model.suffix != ".pt":
+        raise ModelRejected(f"What is folded must be a checkpoint (.pt), not {str(args.model)!r}")
+    if args.out.suffix != ".sbnn":
+        raise ModelRejected(f"A netlist's name must end in .sbnn, not {str(args.out)!r}")
+    check_writable(args.out)
+    require_torch()
+    from sbnn_hw import netlist
+    from sbnn_hw.train.fold import fold_checkpoint
+
+    folded = fold_checkpoint(args.model)
+    network = folded.network
+    netlist.save(network, args.out)
+    if args.json:
+        print(json.dumps({
+            "netlist": str(args.out), "digest": network.digest,
+            "connections": network.connections,
+            "layers": [asdict(report) for report in folded.reports],
+        }))
+        return
+    print(f"netlist      {args.out}")
+    print(f"digest       {network.digest}")
+    print(f"connections  {network.connections:,}")
+    print(f"{'layer':<10} {'ξ':>12} {'decisions':>14} {'rational':>9} {'constant':>9} {'unread':>7}")
+    for report in folded.reports:
+        xi = f"{report.xi}/2^{report.k}" if report.xi else "0"
+        if report.name == "scores":
+            xi = "–"
+        print(f"{report.name:<10} {xi:>12} {report.decisions:>14,} {report.rationals:>9,} "
+              f"{report.constants:>9,} {report.absent:>7,}")

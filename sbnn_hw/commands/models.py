@@ -1,0 +1,25 @@
+"""``sbnn-hw models``: list the models and recipes that can be trained."""
+
+import argparse
+import json
+
+from sbnn_hw.train.catalogue import FORMS, MODELS
+from sbnn_hw.train.recipes import describe_recipes
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of this command."""
+    parser.add_argument("--json", action="store_true", help="print the list as JSON")
+
+
+def run(args: argparse.Namespace) -> None:
+    """List them."""
+    models = {name: topology.description for name, topology in MODELS.items()}
+    recipes = describe_recipes()
+    if args.json:
+        print(json.dumps({"models": models, "forms": FORMS, "recipes": recipes}))
+        return
+    for title, entries in (("Models", models), ("One's own", FORMS), ("Recipes", recipes)):
+        print(f"{title}:")
+        for name, text in entries.items():
+            print(f"  {name:<24} {text}")

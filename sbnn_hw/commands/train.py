@@ -1,0 +1,137 @@
+"""``sbnn-hw train``: train a sparse binary network."""
+
+import argparse
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+from sbnn_hw.bops import inverse_entropy
+from sbnn_hw.errors import ModelRejected
+from sbnn_hw.models import require_torch
+
+logger = logging.getLogger(__name__)
+
+#: The options that are fields of the training configuration: flag, type, metavar, help. Their
+#: defaults are the recipe's, and else the configuration's own.
+OPTIONS: dict[str, list[tuple[str, Any, str, str]]] = {
+    "model": [
+        ("model", str, "NAME", "model by name, or mlp:… or conv:… (see `sbnn-hw models`)"),
+        ("data", str, "NAME", "digits, mnist, fashion_mnist, cifar10 or cifar100"),
+        ("domain", str, "NAME", "learned, closed_form, symmetric, bnn, zero, or the extension signed"),
+        ("xi-bits", int, "K", "put the ξ of the domain learned on a grid of 2^-K"),
+        ("init", str, "NAME", "where τ and φ start: unit, closed_form or balanced"),
+        ("gradient", str, "NAME", "gradient through the weights' sign: clipped, ede or identity"),
+        ("encoder", str, "NAME", "threshold, thermometer or integer"),
+        ("thresholds", int, "T", "pixel values of the encoder"),
+        ("padding", int, "P", "padding of convolutions"),
+        ("padding-value", int, "V", "what convolutions pad with: -1 or 0"),
+        ("width", float, "W", "factor on the number of neurons and channels"),
+        ("norm-scale", str, "NAME", "batch-norm scale: learned, unit or alternating"),
+    ],
+    "sparsity": [
+        ("method", str, "NAME", "penalty (the paper's loss), topk or none"),
+        ("gamma", float, "G", "share of the loss that the penalty holds"),
+        ("ec-schedule", str, "NAME", "constant, or cubic from 0.5 down"),
+        ("ec-until", float, "S", "share of the run over which the schedule falls"),
+        ("clamp", float, "C", "keep latent weights within ±C (0: do not)"),
+    ],
+    "training": [
+        ("epochs", int, "E", "epochs"),
+        ("batch", int, "B", "images a step, over all processes"),
+        ("lr", float, "LR", "Adam's learning rate"),
+        ("lr-schedule", str, "NAME", "cosine, linear or constant"),
+        ("beta2", float, "B2", "Adam's second decay"),
+        ("crop", int, "P", "random crop after padding by P pixels"),
+        ("mixup", float, "A", "MixUp with Beta(A, A)"),
+        ("teacher", str, "CKPT", "checkpoint to distil from"),
+        ("distill", float, "D", "share of the teacher in the loss"),
+        ("temperature", float, "T", "temperature of the distillation"),
+        ("validation", int, "N", "training images held out to choose the epoch by"),
+        ("recalibrate", int, "N", "images for the batch-norm statistics (0: keep running ones)"),
+        ("seed", int, "S", "same seed, same weights"),
+    ],
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of this command."""
+    parser.add_argument(
+        "--out", metavar="CKPT", type=Path, required=True,
+        help="checkpoint to write (.pt); the state to resume from, the log and its plot go beside it",
+    )
+    parser.add_argument("--data-root", metavar="DIR", type=Path,
+                        help="folder of the data sets (default: $SBNN_DATA, then data/)")
+    parser.add_argument("--recipe", metavar="NAME", help="start from a recipe; options override it")
+    parser.add_argument("--resume", action="store_true", help="go on from where a run was stopped")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    for title, options in OPTIONS.items():
+        group = parser.add_argument_group(title)
+        for flag, kind, metavar, text in options:
+            many = {"nargs": "+"} if flag == "thresholds" else {}
+            group.add_argument(f"--{flag}", type=kind, metavar=metavar, help=text, **many)
+        if title == "training":
+            group.add_argument("--flip", action="store_true", default=None,
+                               help="mirror half of the images")
+        if title == "sparsity":
+            limits = group.add_mutually_exclusive_group()
+            limits.add_argument("--sparsity", type=float, metavar="S",
+                                help="share of zeros to reach, such as 0.95")
+            limits.add_argument("--ec", type=float, metavar="EC",
+                                help="share of ones to reach, such as 0.05")
+            limits.add_argument("--bits", type=float, metavar="H",
+                                help="bits a weight to reach, the entropy h(EC)")
+
+
+def _choices(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the options that were given."""
+    names = [flag.replace("-", "_") for options in OPTIONS.values() for flag, *_ in options]
+    given = {n: getattr(args, n) for n in [*names, "flip"] if getattr(args, n) is not None}
+    if "thresholds" in given:
+        given["thresholds"] = tuple(given["thresholds"])
+    if args.sparsity is not None:
+        # Rounded, so that 0.95 is the constraint 0.05 and not 0.05000000000000004.
+        given["ec"] = round(1 - args.sparsity, 12)
+    if args.ec is not None:
+        given["ec"] = args.ec
+    if args.bits is not None:
+        if not 0 < args.bits <= 1:
+            raise ModelRejected(f"Bits a weight must be above 0 and at most 1, not {args.bits!r}")
+        given["ec"] = inverse_entropy(args.bits)
+    return given
+
+
+def run(args: argparse.Namespace) -> None:
+    """Train, and say what came of it."""
+    require_torch()
+    from sbnn_hw.train.config import TrainConfig
+    from sbnn_hw.train.loop import train
+    from sbnn_hw.train.parallel import is_first
+    from sbnn_hw.train.recipes import load_recipe
+
+    options = load_recipe(args.recipe) if args.recipe else {}
+    options |= _choices(args)
+    if "ec" not in options and "method" not in options:
+        options["method"] = "none"
+    for needed in ("model", "data"):
+        if needed not in options:
+            raise ModelRejected(f"Training needs --{needed}, or a --recipe that names it")
+    if args.out.suffix != ".pt":
+        raise ModelRejected(f"A checkpoint's name must end in .pt, not {str(args.out)!r}")
+    checkpoint = train(
+        TrainConfig(**options), args.out, data_root=args.data_root, resume=args.resume,
+        talk=logger.info,
+    )
+    if not is_first():
+        return
+    metrics = checkpoint.metrics
+    if args.json:
+        print(json.dumps({"checkpoint": str(args.out), **metrics}))
+        return
+    validation = metrics["validation"]
+    print(f"checkpoint  {args.out}")
+    print(f"epoch       {metrics['epoch']}")
+    if validation is not None:
+        print(f"validation  {validation:.2%}")
+    print(f"ones        {metrics['ones']:,} of {metrics['weights']:,} weights "
+          f"({metrics['ones'] / metrics['weights']:.2%})")

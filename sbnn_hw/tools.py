@@ -1,0 +1,76 @@
+"""Which tools are here: Python packages by their metadata, programs by PATH. Nothing is run."""
+
+import platform
+import shutil
+import sys
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Finding", "Tool", "look_around"]
+
+
+@dataclass(frozen=True)
+class Tool:
+    """Something that a step needs: a Python package, or a program on PATH."""
+
+    name: str
+    purpose: str
+    cure: str
+    package: str | None = None
+    program: str | None = None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Whether a tool is here, and which."""
+
+    name: str
+    purpose: str
+    cure: str
+    found: bool
+    version: str | None
+    path: str | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return asdict(self)
+
+
+_TRAIN = "pip install 'sbnn-hw[train]'"
+
+TOOLS = (
+    Tool("numpy", "computes the integer network", "pip install numpy", package="numpy"),
+    Tool("torch", "trains, and reads checkpoints", _TRAIN, package="torch"),
+    Tool("scikit-learn", "has the digits data", _TRAIN, package="scikit-learn"),
+    Tool("tqdm", "draws the progress bar", _TRAIN, package="tqdm"),
+    Tool("matplotlib", "draws the training log", _TRAIN, package="matplotlib"),
+    Tool("torchrun", "trains in several processes", _TRAIN, program="torchrun"),
+    Tool("make", "runs `make demo` and `make test`", "apt install make", program="make"),
+    Tool("g++", "compiles simulations", "apt install g++", program="g++"),
+)
+
+
+def look_around(tools: tuple[Tool, ...] = TOOLS) -> list[Finding]:
+    """Look for every tool."""
+    python = Finding(
+        "python", "runs sbnn-hw", "install Python 3.11 or newer", True,
+        platform.python_version(), None,
+    )
+    return [python, *(_find(tool) for tool in tools)]
+
+
+def _find(tool: Tool) -> Finding:
+    version = path = None
+    if tool.package is not None:
+        try:
+            version = metadata.version(tool.package)
+        except metadata.PackageNotFoundError:
+            version = None
+    if tool.program is not None:
+        # Programs of this virtual environment are found even where it is not activated.
+        here = str(Path(sys.executable).parent)
+        path = shutil.which(tool.program) or shutil.which(tool.program, path=here)
+    found = version is not None or path is not None
+    return Finding(tool.name, tool.purpose, tool.cure, found, version, path)

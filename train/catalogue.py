@@ -1,0 +1,99 @@
+"""The models by name, as plain data: what is listed without loading torch."""
+
+import difflib
+import re
+from dataclasses import dataclass
+
+from sbnn_hw.errors import ModelRejected
+
+__all__ = ["FORMS", "MODELS", "Convolution", "Topology", "find_topology"]
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """A square convolution, with a 2×2 pool behind it or not."""
+
+    channels: int
+    kernel: int = 3
+    stride: int = 1
+    pool: bool = False
+
+
+@dataclass(frozen=True)
+class Topology:
+    """Convolutions, then hidden linear layers, then the scores."""
+
+    name: str
+    description: str
+    convolutions: tuple[Convolution, ...] = ()
+    hidden: tuple[int, ...] = ()
+    encoder: str = "threshold"
+
+
+MODELS: dict[str, Topology] = {
+    topology.name: topology
+    for topology in (
+        Topology("digits", "tiny: two hidden layers of 64, for 8×8 digits", (), (64, 64)),
+        Topology("tfc", "FINN's TFC: three hidden layers of 64", (), (64,) * 3),
+        Topology("sfc", "FINN's SFC: three hidden layers of 256", (), (256,) * 3),
+        Topology("lfc", "FINN's LFC: three hidden layers of 1024", (), (1024,) * 3),
+        Topology(
+            "cnv",
+            "FINN's CNV for 32×32×3: six 3×3 convolutions, two pools, two hidden layers of 512",
+            (
+                Convolution(64),
+                Convolution(64, pool=True),
+                Convolution(128),
+                Convolution(128, pool=True),
+                Convolution(256),
+                Convolution(256),
+            ),
+            (512, 512),
+            "integer",
+        ),
+    )
+}
+
+#: The forms that make a model of one's own, with what they mean.
+FORMS = {
+    "mlp:256,256": "hidden layers of these widths",
+    "conv:16p,32k5s2,64/256": "convolutions of these channels (k kernel, s stride, p 2×2 pool), "
+    "then hidden layers of the widths behind /",
+}
+
+
+def find_topology(name: str) -> Topology:
+    """Return the model of a name, or the one that a form describes."""
+    kind, colon, form = name.partition(":")
+    if colon and kind == "mlp":
+        return Topology(name, FORMS["mlp:256,256"], (), _widths(form, name))
+    if colon and kind == "conv":
+        convolutions, _, hidden = form.partition("/")
+        layers = tuple(_convolution(part, name) for part in convolutions.split(","))
+        return Topology(name, "", layers, _widths(hidden, name), "integer")
+    if name in MODELS:
+        return MODELS[name]
+    near = difflib.get_close_matches(name, MODELS, 1)
+    hint = f" (did you mean {near[0]}?)" if near else ""
+    raise ModelRejected(
+        f"Model must be one of {', '.join(MODELS)}, or {' or '.join(FORMS)}, not {name!r}{hint}"
+    )
+
+
+def _widths(form: str, name: str) -> tuple[int, ...]:
+    parts = form.split(",") if form else []
+    if len(parts) > 64 or not all(re.fullmatch(r"[1-9][0-9]{0,5}", part) for part in parts):
+        raise ModelRejected(
+            f"Model {name!r} must list widths between 1 and 999999, as in mlp:256,256"
+        )
+    return tuple(int(part) for part in parts)
+
+
+def _convolution(part: str, name: str) -> Convolution:
+    match = re.fullmatch(r"([1-9][0-9]{0,4})(?:k([1-9]))?(?:s([1-4]))?(p?)", part)
+    if match is None:
+        raise ModelRejected(
+            f"Model {name!r} must list convolutions as in conv:16p,32k5s2,64/256, not {part!r}"
+        )
+    channels, kernel, stride, pool = match.groups()
+    return Convolution(int(channels), int(kernel or 3), int(stride or 1), pool == "p")
