@@ -14,7 +14,18 @@ import numpy.typing as npt
 from sbnn_hw.errors import ModelRejected
 from sbnn_hw.exact import Norm, Problem, align_scores, solve
 from sbnn_hw.netlist import (
-    INPUT, Conv2d, Edge, Encode, Flatten, Layer, Linear, MaxPool2d, Network, Scores, Stage, Taps,
+    INPUT,
+    Conv2d,
+    Edge,
+    Encode,
+    Flatten,
+    Layer,
+    Linear,
+    MaxPool2d,
+    Network,
+    Scores,
+    Stage,
+    Taps,
     Window,
 )
 
@@ -101,23 +112,37 @@ class Assembler:
         self._add_layer(name, taps, eta, xi, norm, None)
 
     def conv(
-        self, name: str, taps: Taps, *, eta: Fraction, xi: Fraction, norm: Norm, window: Window,
-        groups: int = 1, border: str = "minus",
+        self,
+        name: str,
+        taps: Taps,
+        *,
+        eta: Fraction,
+        xi: Fraction,
+        norm: Norm,
+        window: Window,
+        groups: int = 1,
+        border: str = "minus",
     ) -> None:
         """Add a convolution of weights η·(w01 + ξ); see :class:`Conv2d` for its taps."""
         channels = taps.width // window.size
         if len(self._edge.shape) != 3 or self._edge.channels != channels:
             raise ModelRejected(
-                f"Layer {name} takes maps of {channels} channels, but receives "
-                f"{self._edge.shape!r}"
+                f"Layer {name} takes maps of {channels} channels, but receives {self._edge.shape!r}"
             )
         # A placeholder with the right geometry; `_add_layer` fills in the thresholds.
         if not any(window.padding):
             border = "minus"  # without padding there is no border to speak of
         shape = Conv2d(
-            taps=taps, xi=0, k=0, thresholds=np.zeros((1, len(taps)), np.int64),
-            flips=np.zeros(len(taps), bool), fixed=np.zeros(0, np.int64), channels=channels,
-            window=window, groups=groups, border=border,  # type: ignore[arg-type]
+            taps=taps,
+            xi=0,
+            k=0,
+            thresholds=np.zeros((1, len(taps)), np.int64),
+            flips=np.zeros(len(taps), bool),
+            fixed=np.zeros(0, np.int64),
+            channels=channels,
+            window=window,
+            groups=groups,
+            border=border,  # type: ignore[arg-type]
         )
         self._add_layer(name, taps, eta, xi, norm, shape)
 
@@ -145,7 +170,10 @@ class Assembler:
         positions = valid.sum(axis=1)[:, None]
         live = np.array([taps.per_neuron(mask & ~dropped) for mask in inside])
         problem = Problem(
-            eta=eta, xi=xi, maximum=maximum, norm=norm,
+            eta=eta,
+            xi=xi,
+            maximum=maximum,
+            norm=norm,
             taps=np.array([taps.per_neuron(mask) for mask in inside]),
             inputs=positions * np.full(neurons, channels // groups),
             constant_taps=np.array(
@@ -166,21 +194,32 @@ class Assembler:
         position = (kept.indices // channels).astype(np.int64)
         always = np.array([kept.per_neuron(~mask[position] & kept.inverted) for mask in valid])
         common: dict[str, Any] = {
-            "taps": kept, "xi": solution.xi, "k": solution.k,
+            "taps": kept,
+            "xi": solution.xi,
+            "k": solution.k,
             "thresholds": solution.thresholds + (always * maximum << solution.k),
             "flips": solution.flips & ~constant,
             "fixed": fixed if solution.xi else np.zeros(0, np.int64),
         }
-        layer: Layer = Linear(**common) if conv is None else Conv2d(
-            **common, channels=channels, window=conv.window, groups=groups, border=conv.border
+        layer: Layer = (
+            Linear(**common)
+            if conv is None
+            else Conv2d(
+                **common, channels=channels, window=conv.window, groups=groups, border=conv.border
+            )
         )
         layer = _canonical(layer, edge, solution.constants)
         self._append(name, layer, ones=len(taps.indices))
         self._constants = solution.constants
         self.reports.append(
             LayerReport(
-                name, solution.xi, solution.k, solution.decisions, solution.rationals,
-                int(constant.sum()), len(fixed),
+                name,
+                solution.xi,
+                solution.k,
+                solution.decisions,
+                solution.rationals,
+                int(constant.sum()),
+                len(fixed),
             )
         )
 
@@ -211,9 +250,7 @@ class Assembler:
         except (ModelRejected, OverflowError) as error:
             raise ModelRejected(f"Layer {name}: {error}") from None
         self._append(name, layer, ones=len(taps.indices))
-        self.reports.append(
-            LayerReport(name, 0, 0, 0, 0, 0, int((self._constants >= 0).sum()))
-        )
+        self.reports.append(LayerReport(name, 0, 0, 0, 0, 0, int((self._constants >= 0).sum())))
 
     def finish(self, *, drop_unread: bool = True) -> Network:
         """Return the network; neurons that nothing reads lose their taps unless told otherwise."""
@@ -270,7 +307,7 @@ def _drop_unread(network: Network) -> Network:
                 kept = operation.taps.only(~gone[operation.taps.neurons])
                 layer = replace(operation, taps=kept, flips=operation.flips & ~gone)
                 constants = np.where(gone, 0, -1).astype(np.int8)
-                operation = _canonical(layer, edge, constants)
+                operation = _canonical(layer, edge, constants)  # type: ignore[assignment]
                 stages[number] = replace(stage, operation=operation, absent=unread)
         source = stage.sources[0]
         match operation:
@@ -281,7 +318,7 @@ def _drop_unread(network: Network) -> Network:
                 seen[operation.taps.indices % edge.channels] = True
                 mark(source, seen)
             case Flatten():
-                mark(source, read[number].reshape(-1, edge.channels).any(axis=0))
+                mark(source, np.any(read[number].reshape(-1, edge.channels), axis=0))
             case MaxPool2d():
                 mark(source, read[number])
             case Encode():

@@ -15,8 +15,14 @@ import numpy.typing as npt
 from sbnn_hw.netlist import Conv2d, Layer, Network
 
 __all__ = [
-    "Kernels", "LayerCount", "NetworkCount", "count", "count_kernels", "entropy",
-    "inverse_entropy", "summarise",
+    "Kernels",
+    "LayerCount",
+    "NetworkCount",
+    "count",
+    "count_kernels",
+    "entropy",
+    "inverse_entropy",
+    "summarise",
 ]
 
 

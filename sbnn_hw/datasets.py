@@ -11,7 +11,7 @@ import pickle
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -85,7 +85,7 @@ def find(name: str) -> Dataset:
 def _open_any(path: Path) -> IO[bytes]:
     """Open a file that may be compressed, by its ending."""
     opener = {".gz": gzip.open, ".xz": lzma.open}.get(path.suffix)
-    return opener(path, "rb") if opener else path.open("rb")  # type: ignore[operator,no-any-return]
+    return opener(path, "rb") if opener else path.open("rb")  # type: ignore[operator]
 
 
 def _read(path: Path, most: int) -> bytes:
@@ -177,7 +177,7 @@ class _InertDtype(_InertArray):
 class _CifarUnpickler(pickle.Unpickler):
     """Admits just what CIFAR files use; any other name in the pickle is refused."""
 
-    _ADMITTED = {
+    _ADMITTED: ClassVar = {
         ("numpy.core.multiarray", "_reconstruct"): _InertArray,
         ("numpy._core.multiarray", "_reconstruct"): _InertArray,
         ("numpy", "ndarray"): _InertArray,
@@ -246,8 +246,9 @@ def _cifar_reader(
         if pixels.shape[1] != 3072 or len(pixels) != len(labels):
             raise DataMissing(f"The {name} files below {root} are damaged; fetch them again")
         # Planes of red, green and blue become one pixel of three channels.
-        return Images(np.ascontiguousarray(pixels.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)),
-                      labels)
+        return Images(
+            np.ascontiguousarray(pixels.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)), labels
+        )
 
     return read
 
@@ -280,11 +281,17 @@ DATASETS: dict[str, Dataset] = {
         Dataset("digits", (8, 8, 1), 10, "scikit-learn", _read_digits),
         Dataset("mnist", (28, 28, 1), 10, "MNIST/raw", _mnist_reader("MNIST", "MNIST")),
         Dataset(
-            "fashion_mnist", (28, 28, 1), 10, "FashionMNIST/raw",
+            "fashion_mnist",
+            (28, 28, 1),
+            10,
+            "FashionMNIST/raw",
             _mnist_reader("FashionMNIST", "Fashion-MNIST"),
         ),
         Dataset(
-            "cifar10", (32, 32, 3), 10, f"{_BIN10} or {_PY10}",
+            "cifar10",
+            (32, 32, 3),
+            10,
+            f"{_BIN10} or {_PY10}",
             _cifar_reader(
                 "CIFAR-10",
                 binary={
@@ -300,7 +307,10 @@ DATASETS: dict[str, Dataset] = {
             ),
         ),
         Dataset(
-            "cifar100", (32, 32, 3), 100, f"{_BIN100} or {_PY100}",
+            "cifar100",
+            (32, 32, 3),
+            100,
+            f"{_BIN100} or {_PY100}",
             _cifar_reader(
                 "CIFAR-100",
                 binary={"train": [f"{_BIN100}/train.bin"], "test": [f"{_BIN100}/test.bin"]},

@@ -1,6 +1,13 @@
 """Errors that a user can mend: one sentence each, one exit code a kind."""
 
-__all__ = ["DataMissing", "ModelRejected", "OutputRefused", "SbnnError", "ToolFailed", "ToolMissing"]
+__all__ = [
+    "DataMissing",
+    "ModelRejected",
+    "OutputRefused",
+    "SbnnError",
+    "ToolFailed",
+    "ToolMissing",
+]
 
 
 class SbnnError(Exception):

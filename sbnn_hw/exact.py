@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from sbnn_hw.errors import ModelRejected
 
-__all__ = ["Norm", "Problem", "Solution", "align_scores", "solve"]
+__all__ = ["Norm", "Problem", "Solution", "align_scores", "compare_with_root", "solve"]
 
 Int = npt.NDArray[np.int64]
 Float = npt.NDArray[np.float64]
@@ -137,7 +137,7 @@ class _Solver:
                 m * (p.taps + xi * p.inputs) / 2,
                 -(p.constant_taps + xi * p.constant_inputs),
             ]
-            self.theta = sum(terms).ravel()  # type: ignore[union-attr,attr-defined]
+            self.theta = sum(terms).ravel()  # type: ignore[union-attr]
             sizes = sum(np.abs(term) for term in terms) + abs(m * xi) * p.inputs
             self.error = (sizes * _SLACK + 1e-290).ravel()
         lost = ~np.isfinite(self.theta) | ~np.isfinite(self.error)
@@ -160,11 +160,13 @@ class _Solver:
         r = centre + Fraction(p.maximum, 2) * (taps + p.xi * inputs) - c_taps - p.xi * c_inputs
         return r, q, Fraction(norm.variance[neuron]) + Fraction(norm.eps)
 
-    def _reaches(self, u: Fraction, parts: tuple[Fraction, Fraction, Fraction], strict: bool) -> bool:
+    def _reaches(
+        self, u: Fraction, parts: tuple[Fraction, Fraction, Fraction], strict: bool
+    ) -> bool:
         """Decide u ≥ θ, or u > θ, by rationals."""
         self.rationals += 1
         r, q, w = parts
-        order = _compare_with_root(u - r, q, w)
+        order = compare_with_root(u - r, q, w)
         return order > 0 or (order == 0 and not strict)
 
     # Decisions
@@ -210,7 +212,8 @@ class _Solver:
             # At b = near the comparison holds or not; one step further it is the other way.
             inclusive = holds if xi < 0 else ~holds
             bound[rows] = near[rows].astype(np.int64) + inclusive
-        return np.clip(bound, 0, most + 1)
+        clipped: Int = np.clip(bound, 0, most + 1)
+        return clipped
 
     def _decide_exactly(self, segment: Int, a: Int, b: Int) -> npt.NDArray[np.bool_]:
         """Decide pairs by rationals; equal sums of one segment are decided once."""
@@ -293,7 +296,11 @@ class _Solver:
         return self._finish(0, 0, least, least > self.most_a, least <= 0)
 
     def _finish(
-        self, xi: int, k: int, least: Int, empty: npt.NDArray[np.bool_],
+        self,
+        xi: int,
+        k: int,
+        least: Int,
+        empty: npt.NDArray[np.bool_],
         full: npt.NDArray[np.bool_],
     ) -> Solution:
         # Never: one above the greatest value that can occur.
@@ -310,12 +317,10 @@ class _Solver:
             decisions = int((self.most_a + 1).sum())
         else:
             decisions = int(((self.most_a + 1) * (self.most_b + 1)).sum())
-        return Solution(
-            xi, k, thresholds, self.flips, constants, decisions, self.rationals
-        )
+        return Solution(xi, k, thresholds, self.flips, constants, decisions, self.rationals)
 
 
-def _compare_with_root(d: Fraction, q: Fraction, w: Fraction) -> int:
+def compare_with_root(d: Fraction, q: Fraction, w: Fraction) -> int:
     """Return the sign of d − q·√w, for w > 0."""
     left, right = (d > 0) - (d < 0), (q > 0) - (q < 0)
     if left != right:
@@ -336,7 +341,8 @@ def align_scores(offsets: list[Fraction], reach: list[int]) -> tuple[int, list[i
         if all(
             _cell(offsets[i] - offsets[j], reach[i] + reach[j])
             == _cell(Fraction(rounded[i] - rounded[j], 2**m), reach[i] + reach[j])
-            for i in range(len(offsets)) for j in range(i)
+            for i in range(len(offsets))
+            for j in range(i)
         ):
             return m, rounded
     raise ModelRejected(
@@ -350,4 +356,3 @@ def _cell(difference: Fraction, reach: int) -> int:
     whole = position.numerator // position.denominator
     cell = 2 * whole + (position != whole)
     return max(-1, min(cell, 2 * reach + 1))
-

@@ -55,8 +55,12 @@ TOOLS = (
 def look_around(tools: tuple[Tool, ...] = TOOLS) -> list[Finding]:
     """Look for every tool."""
     python = Finding(
-        "python", "runs sbnn-hw", "install Python 3.11 or newer", True,
-        platform.python_version(), None,
+        "python",
+        "runs sbnn-hw",
+        "install Python 3.11 or newer",
+        True,
+        platform.python_version(),
+        None,
     )
     return [python, *(_find(tool) for tool in tools)]
 

@@ -93,9 +93,7 @@ def read_tensors(path: Path, kind: str) -> dict[str, Any]:
         reason = "it carries code" if "weights_only" in str(error).lower() else "it is damaged"
         if "PytorchStreamReader" not in str(error) and reason == "it is damaged":
             reason = "it is damaged or something else"
-        raise ModelRejected(
-            f"{path} is not a {kind} ({reason}); nothing in it was run"
-        ) from None
+        raise ModelRejected(f"{path} is not a {kind} ({reason}); nothing in it was run") from None
     if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
         raise ModelRejected(f"{path} is not a {kind} (it holds {type(content).__name__})")
     return content
@@ -124,7 +122,8 @@ def load_checkpoint(path: Path) -> Checkpoint:
         raise ModelRejected(f"{path}: {error}") from None
     training, metrics = content.get("training"), content.get("metrics")
     return Checkpoint(
-        config, model.eval(),
+        config,
+        model.eval(),
         training if isinstance(training, dict) else {},
         metrics if isinstance(metrics, dict) else {},
     )

@@ -78,7 +78,7 @@ class TrainConfig:
         ):
             if value not in choices:
                 raise ModelRejected(f"{name} must be one of {', '.join(choices)}, not {value!r}")
-        for name, value, good in (
+        for name, number, good in (
             ("EC", self.ec, 0 < self.ec <= 1),
             ("Gamma", self.gamma, 0 <= self.gamma < 1),
             ("Epochs", self.epochs, self.epochs >= 1),
@@ -96,7 +96,7 @@ class TrainConfig:
             ("Seed", self.seed, 0 <= self.seed < 2**63),
         ):
             if not good:
-                raise ModelRejected(f"{name} is out of range: {value!r}")
+                raise ModelRejected(f"{name} is out of range: {number!r}")
         if self.domain == "signed" and self.method == "penalty":
             raise ModelRejected(
                 "The sparsity penalty is not defined for signed taps; use --method topk"
@@ -119,4 +119,3 @@ class TrainConfig:
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
         return asdict(self)
-

@@ -75,7 +75,12 @@ def _generator(seed: int, epoch: int, stream: int) -> torch.Generator:
 
 
 def batches(
-    images: TensorImages, size: int, *, classes: int, seed: int, epoch: int,
+    images: TensorImages,
+    size: int,
+    *,
+    classes: int,
+    seed: int,
+    epoch: int,
     augmentation: Augmentation,
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield this process's share of each batch of an epoch: pixels and class probabilities.
@@ -112,11 +117,12 @@ def _random_crop(pixels: Tensor, margin: int, generator: torch.Generator) -> Ten
     offsets = torch.randint(0, 2 * margin + 1, (2, count, 1), generator=generator)
     rows = offsets[0] + torch.arange(height)
     columns = offsets[1] + torch.arange(width)
-    picked = padded[
-        torch.arange(count).view(-1, 1, 1, 1), torch.arange(channels).view(1, -1, 1, 1),
-        rows.view(count, 1, height, 1), columns.view(count, 1, 1, width),
+    return padded[
+        torch.arange(count).view(-1, 1, 1, 1),
+        torch.arange(channels).view(1, -1, 1, 1),
+        rows.view(count, 1, height, 1),
+        columns.view(count, 1, 1, width),
     ]
-    return picked
 
 
 def chunks(pixels: Tensor, size: int) -> Iterator[Tensor]:

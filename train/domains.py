@@ -14,8 +14,19 @@ from torch import Tensor, nn
 from sbnn_hw.errors import ModelRejected
 
 __all__ = [
-    "DOMAINS", "INITS", "Affine", "Bnn", "ClosedForm", "Domain", "Learned", "LearnedOnGrid",
-    "Signed", "Symmetric", "Zero", "closed_form", "make_domain",
+    "DOMAINS",
+    "INITS",
+    "Affine",
+    "Bnn",
+    "ClosedForm",
+    "Domain",
+    "Learned",
+    "LearnedOnGrid",
+    "Signed",
+    "Symmetric",
+    "Zero",
+    "closed_form",
+    "make_domain",
 ]
 
 #: Where a learned domain starts: τ = 1 and φ = 0 as the authors have it, the closed form of the

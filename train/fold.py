@@ -15,14 +15,18 @@ from sbnn_hw.exact import Norm
 from sbnn_hw.netlist import Edge, Network, Taps, Window
 from sbnn_hw.train.checkpoint import load_checkpoint
 from sbnn_hw.train.layers import (
-    InputEncoder, SignActivation, SparseBinaryConv2d, SparseBinaryLayer, SparseBinaryLinear,
+    InputEncoder,
+    SignActivation,
+    SparseBinaryConv2d,
+    SparseBinaryLayer,
+    SparseBinaryLinear,
     SparseBinaryScores,
 )
 from sbnn_hw.train.norm import BatchNorm
 
-__all__ = ["Folded", "fold_checkpoint", "fold_model", "flat_modules"]
+__all__ = ["NORMS", "Folded", "flat_modules", "fold_checkpoint", "fold_model", "norm_values"]
 
-_NORMS = (BatchNorm, nn.BatchNorm1d, nn.BatchNorm2d)
+NORMS = (BatchNorm, nn.BatchNorm1d, nn.BatchNorm2d)
 _NOTHING = (nn.Identity, nn.Dropout, nn.Dropout2d)  # at evaluation they change nothing
 
 
@@ -58,11 +62,11 @@ def flat_modules(model: nn.Module) -> list[tuple[str, nn.Module]]:
     return flat
 
 
-def fold_checkpoint(path: Path, *, drop_unread: bool = True) -> Folded:
+def fold_checkpoint(path: Path) -> Folded:
     """Fold a checkpoint file."""
     checkpoint = load_checkpoint(path)
     try:
-        return fold_model(checkpoint.model, checkpoint.config.shape, drop_unread=drop_unread)
+        return fold_model(checkpoint.model, checkpoint.config.shape)
     except ModelRejected as error:
         raise ModelRejected(f"{path}: {error}") from None
 
@@ -81,7 +85,8 @@ def fold_model(
 class _Fold:
     def __init__(self, modules: list[tuple[str, nn.Module]], shape: tuple[int, int, int]) -> None:
         self.modules = [
-            (index, name, module) for index, (name, module) in enumerate(modules)
+            (index, name, module)
+            for index, (name, module) in enumerate(modules)
             if not isinstance(module, _NOTHING)
         ]
         self.assembler = Assembler(Edge(shape, bits=8, scan="raster"))
@@ -145,7 +150,7 @@ class _Fold:
         end = at
         for index, other, module in self.modules[at:]:
             end += 1
-            if isinstance(module, _NORMS) and norm is None:
+            if isinstance(module, NORMS) and norm is None:
                 norm, norm_name = module, other
             elif isinstance(module, nn.MaxPool2d):
                 pools.append((index, other, module, norm is None))
@@ -169,16 +174,21 @@ class _Fold:
             raise ModelRejected(f"Layer {name}: SparseBinaryScores must be the last layer")
         try:
             affine = layer.domain.exact()
-            values = _norm_values(norm, len(layer.weight))
+            values = norm_values(norm, len(layer.weight))
             taps = self._taps(layer)
         except ModelRejected as error:
             raise ModelRejected(f"Layer {name}: {error}") from None
         stage = self.name("conv" if isinstance(layer, SparseBinaryConv2d) else "linear")
         if isinstance(layer, SparseBinaryConv2d):
             self.assembler.conv(
-                stage, taps, eta=affine.eta, xi=affine.xi, norm=values,
+                stage,
+                taps,
+                eta=affine.eta,
+                xi=affine.xi,
+                norm=values,
                 window=Window(layer.kernel_size, layer.stride, layer.padding),
-                groups=layer.groups, border="minus" if layer.padding_value == -1 else "zero",
+                groups=layer.groups,
+                border="minus" if layer.padding_value == -1 else "zero",
             )
         elif pools:
             raise ModelRejected(f"Layer {pools[0][1]}: a pool must follow a convolution")
@@ -235,12 +245,15 @@ def _conv_taps(weights: np.ndarray[Any, Any], groups: int) -> Taps:
     group = neuron // (outputs // groups)
     starts = np.concatenate([[0], np.cumsum(np.bincount(neuron, minlength=outputs))])
     return Taps(
-        channels * rows * columns, starts, position * channels + group * per_group + channel,
+        channels * rows * columns,
+        starts,
+        position * channels + group * per_group + channel,
         last[neuron, position, channel] < 0,
     )
 
 
-def _norm_values(norm: nn.Module | None, neurons: int) -> Norm:
+def norm_values(norm: nn.Module | None, neurons: int) -> Norm:
+    """Return the numbers of a batch norm, exactly as they are stored."""
     if norm is None:
         return Norm.none(neurons)
     if norm.running_mean is None or norm.running_var is None:
@@ -248,11 +261,16 @@ def _norm_values(norm: nn.Module | None, neurons: int) -> Norm:
     zeros, ones = torch.zeros(neurons), torch.ones(neurons)
     gain = ones if norm.weight is None else norm.weight
     bias = zeros if norm.bias is None else norm.bias
-    values = [
-        tensor.detach().double().numpy()  # type: ignore[operator,union-attr]
-        for tensor in (gain, norm.running_mean, norm.running_var, bias)
-    ]
-    return Norm(*values, eps=float(norm.eps))  # type: ignore[arg-type]
+    values: dict[str, Any] = {
+        name: tensor.detach().double().numpy()  # type: ignore[operator]
+        for name, tensor in (
+            ("gain", gain),
+            ("mean", norm.running_mean),
+            ("variance", norm.running_var),
+            ("bias", bias),
+        )
+    }
+    return Norm(**values, eps=float(norm.eps))  # type: ignore[arg-type]
 
 
 def _pool_window(name: str, pool: nn.MaxPool2d) -> Window:
@@ -265,4 +283,3 @@ def _pool_window(name: str, pool: nn.MaxPool2d) -> Window:
 
 def _pair(value: Any) -> tuple[int, int]:
     return (int(value), int(value)) if isinstance(value, int) else (int(value[0]), int(value[1]))
-

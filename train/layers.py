@@ -8,13 +8,23 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from sbnn_hw.train.domains import Domain, Learned, LearnedOnGrid, closed_form, make_domain
-from sbnn_hw.train.domains import round_to_grid
+from sbnn_hw.train.domains import (
+    Domain,
+    Learned,
+    LearnedOnGrid,
+    closed_form,
+    make_domain,
+    round_to_grid,
+)
 from sbnn_hw.train.signs import GRADIENTS, SignOfActivation, SignOfWeight, count_ones, sign
 
 __all__ = [
-    "InputEncoder", "SignActivation", "SparseBinaryConv2d", "SparseBinaryLayer",
-    "SparseBinaryLinear", "SparseBinaryScores",
+    "InputEncoder",
+    "SignActivation",
+    "SparseBinaryConv2d",
+    "SparseBinaryLayer",
+    "SparseBinaryLinear",
+    "SparseBinaryScores",
 ]
 
 
@@ -156,7 +166,9 @@ class SparseBinaryConv2d(SparseBinaryLayer):
         kernel = _pair(kernel_size)
         super().__init__(
             (out_channels, in_channels // groups, *kernel),
-            domain=domain, xi_bits=xi_bits, gradient=gradient,
+            domain=domain,
+            xi_bits=xi_bits,
+            gradient=gradient,
         )
         self.in_channels, self.out_channels = in_channels, out_channels
         self.kernel_size, self.stride, self.padding = kernel, _pair(stride), _pair(padding)
@@ -201,9 +213,7 @@ class SparseBinaryScores(SparseBinaryLinear):
         gradient: str = "clipped",
         offset_bits: int = 4,
     ) -> None:
-        super().__init__(
-            in_features, classes, domain=domain, xi_bits=xi_bits, gradient=gradient
-        )
+        super().__init__(in_features, classes, domain=domain, xi_bits=xi_bits, gradient=gradient)
         self.offset_bits = offset_bits
         self.offset = nn.Parameter(torch.zeros(classes))
         self.log_scale = nn.Parameter(torch.tensor(-0.5 * math.log(in_features)))
@@ -213,7 +223,8 @@ class SparseBinaryScores(SparseBinaryLinear):
         return round_to_grid(self.offset, self.offset_bits)
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, in) -> (batch, classes)
-        eta = 2.0 * self.domain.tau.abs() if hasattr(self.domain, "tau") else 2.0
+        tau = getattr(self.domain, "tau", None)
+        eta = 2.0 if tau is None else 2.0 * tau.abs()
         scores = F.linear(x, self.binary_weight()) + eta * self.rounded_offset()
         return scores * self.log_scale.exp()
 
@@ -245,8 +256,10 @@ class InputEncoder(nn.Module):
         if kind == "threshold" and len(thresholds) != 1:
             raise ValueError(f"A threshold encoder has one threshold, not {len(thresholds)}")
         if kind != "integer" and not (
-            thresholds == tuple(sorted(set(thresholds))) and thresholds
-            and 1 <= thresholds[0] and thresholds[-1] <= 255
+            thresholds == tuple(sorted(set(thresholds)))
+            and thresholds
+            and thresholds[0] >= 1
+            and thresholds[-1] <= 255
         ):
             raise ValueError(
                 f"Thresholds must increase and lie between 1 and 255, not {thresholds!r}"

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,12 @@ from sbnn_hw.train.parallel import average, is_first, process_group, world_size
 from sbnn_hw.train.progress import Progress
 from sbnn_hw.train.signs import ede_steepness
 from sbnn_hw.train.sparsity import (
-    TOLERANCE, SparsityPenalty, TopK, layers_of, ones_share, scheduled_ec,
+    TOLERANCE,
+    SparsityPenalty,
+    TopK,
+    layers_of,
+    ones_share,
+    scheduled_ec,
 )
 
 __all__ = ["Trainer", "accuracy", "train", "training_loss"]
@@ -44,16 +50,18 @@ def accuracy(model: nn.Module, images: TensorImages) -> float:
     training = model.training
     model.eval()
     parts = chunks(images.pixels, EVALUATION_CHUNK)
-    labels = images.labels.split(EVALUATION_CHUNK)
-    right = sum(
-        int((model(x).argmax(1) == y).sum()) for x, y in zip(parts, labels, strict=True)
-    )
+    labels = torch.split(images.labels, EVALUATION_CHUNK)
+    right = sum(int((model(x).argmax(1) == y).sum()) for x, y in zip(parts, labels, strict=True))
     model.train(training)
     return right / len(images)
 
 
 def training_loss(
-    outputs: Tensor, targets: Tensor, *, teacher: Tensor | None, distill: float,
+    outputs: Tensor,
+    targets: Tensor,
+    *,
+    teacher: Tensor | None,
+    distill: float,
     temperature: float,
 ) -> Tensor:
     """Return cross-entropy, mixed with the distance from a teacher's softened outputs."""
@@ -61,8 +69,10 @@ def training_loss(
     if teacher is None:
         return loss
     distance = F.kl_div(
-        F.log_softmax(outputs / temperature, 1), F.log_softmax(teacher / temperature, 1),
-        log_target=True, reduction="batchmean",
+        F.log_softmax(outputs / temperature, 1),
+        F.log_softmax(teacher / temperature, 1),
+        log_target=True,
+        reduction="batchmean",
     )
     return (1 - distill) * loss + distill * temperature**2 * distance
 
@@ -100,7 +110,11 @@ class Trainer:
     """
 
     def __init__(
-        self, config: TrainConfig, images: Images, *, classes: int,
+        self,
+        config: TrainConfig,
+        images: Images,
+        *,
+        classes: int,
         teacher: nn.Module | None = None,
     ) -> None:
         if config.batch % world_size():
@@ -115,8 +129,7 @@ class Trainer:
         self.images, self.validation = split_validation(tensors, held_out, seed=config.seed)
         if len(self.images) < config.batch:
             raise ModelRejected(
-                f"Batch must be at most the {len(self.images)} training images, "
-                f"not {config.batch}"
+                f"Batch must be at most the {len(self.images)} training images, not {config.batch}"
             )
         torch.manual_seed(config.seed)
         self.model = build_model(self.model_config)
@@ -129,7 +142,8 @@ class Trainer:
         )
         self.forward: nn.Module = (
             DistributedDataParallel(self.model, broadcast_buffers=False)
-            if world_size() > 1 else self.model
+            if world_size() > 1
+            else self.model
         )
         self.penalty = SparsityPenalty(config.gamma if config.method == "penalty" else 0.0)
         self.topk = TopK() if config.method == "topk" else None
@@ -145,7 +159,9 @@ class Trainer:
 
     def _ec(self, step: int) -> float:
         return scheduled_ec(
-            self.config.ec, self._progress(step), schedule=self.config.ec_schedule,
+            self.config.ec,
+            self._progress(step),
+            schedule=self.config.ec_schedule,
             until=self.config.ec_until,
         )
 
@@ -172,12 +188,15 @@ class Trainer:
             teacher = self.teacher(pixels) if self.teacher is not None else None
         outputs = self.forward(pixels)
         loss = training_loss(
-            outputs, targets, teacher=teacher, distill=config.distill,
+            outputs,
+            targets,
+            teacher=teacher,
+            distill=config.distill,
             temperature=config.temperature,
         )
         penalty = self.penalty(self.layers, ec, loss)
         self.optimiser.zero_grad()
-        (loss + penalty).backward()
+        torch.autograd.backward(loss + penalty)
         self.optimiser.step()
         if config.clamp and not self.topk:
             with torch.no_grad():
@@ -194,8 +213,12 @@ class Trainer:
         share = ones_share(self.layers)
         for count, (pixels, targets) in enumerate(
             batches(
-                self.images, self.config.batch, classes=self.classes, seed=self.config.seed,
-                epoch=self.epoch, augmentation=self.config.augmentation,
+                self.images,
+                self.config.batch,
+                classes=self.classes,
+                seed=self.config.seed,
+                epoch=self.epoch,
+                augmentation=self.config.augmentation,
             ),
             start=1,
         ):
@@ -206,8 +229,10 @@ class Trainer:
             if count % 20 == 0:
                 share = ones_share(self.layers)
             progress.step(
-                epoch=self.epoch + 1, loss=sums["loss"] / count,
-                accuracy=sums["accuracy"] / count, ones=share,
+                epoch=self.epoch + 1,
+                loss=sums["loss"] / count,
+                accuracy=sums["accuracy"] / count,
+                ones=share,
             )
         if self.topk:
             self.topk.project(self.layers, self._ec(step))
@@ -220,12 +245,16 @@ class Trainer:
             for key, value in sums.items()
         }
         row = {
-            "epoch": self.epoch, **means,
+            "epoch": self.epoch,
+            **means,
             "validation": accuracy(self.model, self.validation) if len(self.validation) else None,
-            "ones": ones_share(self.layers), "ec": self._ec(step), "lr": self._lr(step),
+            "ones": ones_share(self.layers),
+            "ec": self._ec(step),
+            "lr": self._lr(step),
         }
         self.history.append(row)
-        met = self.config.method == "none" or row["ones"] <= self.config.ec + TOLERANCE
+        share = ones_share(self.layers)
+        met = self.config.method == "none" or share <= self.config.ec + TOLERANCE
         # Without validation images the latest epoch is chosen.
         self.best.offer(self.epoch, row["validation"] or 0.0, met, self.model)
         return row
@@ -268,16 +297,23 @@ class Trainer:
         layers = layers_of(model)
         ones = [int(layer.ones().item()) for layer in layers]
         metrics = {
-            "epoch": self.best.epoch, "validation": row["validation"], "ones": sum(ones),
-            "weights": sum(layer.weight.numel() for layer in layers), "constraint_met":
-            self.best.met,
+            "epoch": self.best.epoch,
+            "validation": row["validation"],
+            "ones": sum(ones),
+            "weights": sum(layer.weight.numel() for layer in layers),
+            "constraint_met": self.best.met,
         }
         return Checkpoint(self.model_config, model.eval(), self.config.to_dict(), metrics)
 
 
 def train(
-    config: TrainConfig, out: Path, *, data_root: Path | None = None, resume: bool = False,
-    teacher: nn.Module | None = None, talk: Callable[[str], None] | None = None,
+    config: TrainConfig,
+    out: Path,
+    *,
+    data_root: Path | None = None,
+    resume: bool = False,
+    teacher: nn.Module | None = None,
+    talk: Callable[[str], None] | None = None,
 ) -> Checkpoint:
     """Train to the end; write the checkpoint, the state to resume from, the log and its plot."""
     with process_group():
@@ -285,8 +321,12 @@ def train(
 
 
 def _train(
-    config: TrainConfig, out: Path, data_root: Path | None, resume: bool,
-    teacher: nn.Module | None, talk: Callable[[str], None] | None,
+    config: TrainConfig,
+    out: Path,
+    data_root: Path | None,
+    resume: bool,
+    teacher: nn.Module | None,
+    talk: Callable[[str], None] | None,
 ) -> Checkpoint:
     talk = talk if talk is not None and is_first() else lambda _: None
     state_path = out.with_name(f"{out.stem}.state.pt")
@@ -309,8 +349,7 @@ def _train(
         while trainer.epoch < config.epochs:
             row = trainer.run_epoch(progress)
             if is_first():
-                state = trainer.state()
-                write_atomically(state_path, lambda file, state=state: torch.save(state, file))
+                write_atomically(state_path, partial(torch.save, trainer.state()))
                 save_checkpoint(out, trainer.checkpoint())
                 write_log(log_path, trainer.history)
             progress.epoch(row, config.epochs)

@@ -1,6 +1,7 @@
 """Models by name. Each is an `nn.Sequential` from raw pixels to class scores."""
 
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from torch import nn
 
@@ -8,7 +9,11 @@ from sbnn_hw.errors import ModelRejected
 from sbnn_hw.train.catalogue import find_topology
 from sbnn_hw.train.domains import DOMAINS, INITS
 from sbnn_hw.train.layers import (
-    InputEncoder, SignActivation, SparseBinaryConv2d, SparseBinaryLinear, SparseBinaryScores,
+    InputEncoder,
+    SignActivation,
+    SparseBinaryConv2d,
+    SparseBinaryLinear,
+    SparseBinaryScores,
 )
 from sbnn_hw.train.norm import SCALES, BatchNorm
 from sbnn_hw.train.signs import GRADIENTS
@@ -88,11 +93,21 @@ class ModelConfig:
         fields = cls.__dataclass_fields__
         if not isinstance(values, dict) or not set(values) <= set(fields):
             raise ModelRejected("The checkpoint's model description has fields that are unknown")
-        kinds = {
-            "name": str, "domain": str, "init": str, "gradient": str, "encoder": str,
-            "norm_scale": str, "classes": int, "padding": int, "padding_value": int,
-            "offset_bits": int, "width": (int, float), "xi_bits": (int, type(None)),
-            "shape": (list, tuple), "thresholds": (list, tuple),
+        kinds: dict[str, Any] = {
+            "name": str,
+            "domain": str,
+            "init": str,
+            "gradient": str,
+            "encoder": str,
+            "norm_scale": str,
+            "classes": int,
+            "padding": int,
+            "padding_value": int,
+            "offset_bits": int,
+            "width": (int, float),
+            "xi_bits": (int, type(None)),
+            "shape": (list, tuple),
+            "thresholds": (list, tuple),
         }
         for key, value in values.items():
             inside = value if isinstance(value, list | tuple) else ()
@@ -100,17 +115,24 @@ class ModelConfig:
                 raise ModelRejected(f"The checkpoint's {key} must not be {value!r}")
         if not {"name", "shape", "classes"} <= set(values):
             raise ModelRejected("The checkpoint does not say which model it holds")
-        values = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
-        return cls(**values)
+        plain: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in values.items()
+        }
+        return cls(**plain)
 
     # What the builders below ask for
 
     def make_encoder(self, default: str) -> InputEncoder:
         """Return the encoder of this configuration, or the model's own choice."""
         kind = self.encoder or default
-        thresholds = self.thresholds or {
-            "threshold": (128,), "thermometer": (64, 128, 192), "integer": (),
-        }[kind]
+        thresholds = (
+            self.thresholds
+            or {
+                "threshold": (128,),
+                "thermometer": (64, 128, 192),
+                "integer": (),
+            }[kind]
+        )
         try:
             return InputEncoder(kind, thresholds)
         except ValueError as error:
@@ -126,7 +148,11 @@ class ModelConfig:
     def conv(self, inputs: int, outputs: int, kernel: int, stride: int = 1) -> SparseBinaryConv2d:
         """Return a hidden convolution, with the configuration's padding."""
         return SparseBinaryConv2d(
-            inputs, outputs, kernel, stride=stride, padding=self.padding,
+            inputs,
+            outputs,
+            kernel,
+            stride=stride,
+            padding=self.padding,
             padding_value=self.padding_value,  # type: ignore[arg-type]
             **self._layer_options(),  # type: ignore[arg-type]
         )
@@ -134,7 +160,9 @@ class ModelConfig:
     def scores(self, inputs: int) -> SparseBinaryScores:
         """Return the last layer."""
         return SparseBinaryScores(
-            inputs, self.classes, offset_bits=self.offset_bits,
+            inputs,
+            self.classes,
+            offset_bits=self.offset_bits,
             **self._layer_options(),  # type: ignore[arg-type]
         )
 

@@ -47,8 +47,14 @@ class BatchNorm(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if world_size() == 1 or not self.training:
             return F.batch_norm(
-                x, self.running_mean, self.running_var, self.weight, self.bias,
-                self.training, self.momentum, self.eps,
+                x,
+                self.running_mean,
+                self.running_var,
+                self.weight,
+                self.bias,
+                self.training,
+                self.momentum,
+                self.eps,
             )
         axes = [axis for axis in range(x.dim()) if axis != 1]
         shape = [1, -1] + [1] * (x.dim() - 2)
@@ -72,7 +78,10 @@ class _Found(Exception):
 
 @torch.no_grad()
 def recompute_statistics(
-    model: nn.Module, batches: Callable[[], Iterable[Tensor]], *, kinds: tuple[type, ...] = (),
+    model: nn.Module,
+    batches: Callable[[], Iterable[Tensor]],
+    *,
+    kinds: tuple[type, ...] = (),
 ) -> None:
     """Set the mean and variance of each batch norm to those of the whole of ``batches``.
 
@@ -90,22 +99,26 @@ def recompute_statistics(
             current: list[nn.Module] = []
 
             def collect(
-                module: nn.Module, inputs: tuple[Tensor, ...],
-                moments: list[Tensor] = moments, current: list[nn.Module] = current,
+                module: nn.Module,
+                inputs: tuple[Tensor, ...],
+                moments: list[Tensor] = moments,
+                current: list[nn.Module] = current,
             ) -> None:
                 if module in done:
                     return
                 current[:] = [module]
                 x = inputs[0].transpose(0, 1).flatten(1).double()
                 moments.append(
-                    torch.stack([torch.full((len(x),), float(x.shape[1])), x.sum(1),
-                                 x.square().sum(1)])
+                    torch.stack(
+                        [torch.full((len(x),), float(x.shape[1])), x.sum(1), x.square().sum(1)]
+                    )
                 )
                 raise _Found
 
             hooks = [
                 module.register_forward_pre_hook(collect)
-                for module in model.modules() if isinstance(module, kinds)
+                for module in model.modules()
+                if isinstance(module, kinds)
             ]
             try:
                 for batch in batches():
@@ -122,9 +135,9 @@ def recompute_statistics(
             count, total, squares = torch.stack(moments).sum(0)
             mean = total / count
             found = current[0]
-            found.running_mean.copy_(mean)  # type: ignore[operator,union-attr]
+            found.running_mean.copy_(mean)  # type: ignore[operator]
             var = (squares / count - mean.square()).clamp_min_(0) * count / (count - 1)
-            found.running_var.copy_(var)  # type: ignore[operator,union-attr]
+            found.running_var.copy_(var)  # type: ignore[operator]
             done.add(found)
     finally:
         model.train(training)

@@ -57,7 +57,7 @@ class _AllSum(torch.autograd.Function):
 
 def all_sum(x: Tensor) -> Tensor:
     """Sum over all processes, differentiable."""
-    return _AllSum.apply(x) if world_size() > 1 else x  # type: ignore[no-any-return,no-untyped-call]
+    return _AllSum.apply(x) if world_size() > 1 else x  # type: ignore[no-untyped-call]
 
 
 def average(x: Tensor) -> Tensor:

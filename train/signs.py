@@ -3,6 +3,7 @@
 Never `torch.sign`: it maps 0 to 0, a value that the hardware does not have.
 """
 
+import math
 from typing import Any
 
 import torch
@@ -68,7 +69,7 @@ class SignOfWeight(torch.autograd.Function):
 
 def ede_steepness(progress: float) -> float:
     """Return EDE's t at a share of the run: from 10^-1 at 0 to 10^1 at 1."""
-    return 10.0 ** (2.0 * progress - 1.0)
+    return math.pow(10.0, 2.0 * progress - 1.0)
 
 
 class _CountOnes(torch.autograd.Function):

@@ -10,8 +10,14 @@ from sbnn_hw.train.layers import SparseBinaryLayer
 from sbnn_hw.train.parallel import average
 
 __all__ = [
-    "METHODS", "SCHEDULES", "SparsityPenalty", "TopK", "count_weights", "layers_of",
-    "ones_share", "scheduled_ec",
+    "METHODS",
+    "SCHEDULES",
+    "SparsityPenalty",
+    "TopK",
+    "count_weights",
+    "layers_of",
+    "ones_share",
+    "scheduled_ec",
 ]
 
 METHODS = ("penalty", "topk", "none")
@@ -109,7 +115,9 @@ class TopK:
 
     @staticmethod
     def _values(layers: list[SparseBinaryLayer]) -> Tensor:
-        return torch.cat([
-            layer.weight.abs().flatten() if layer.domain.signed else layer.weight.flatten()
-            for layer in layers
-        ])
+        return torch.cat(
+            [
+                layer.weight.abs().flatten() if layer.domain.signed else layer.weight.flatten()
+                for layer in layers
+            ]
+        )

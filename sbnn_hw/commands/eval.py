@@ -13,14 +13,31 @@ from sbnn_hw.models import open_network, require_torch
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
-    parser.add_argument("--model", metavar="FILE", type=Path, required=True,
-                        help="checkpoint (.pt) or netlist (.sbnn)")
-    parser.add_argument("--data", metavar="NAME", required=True,
-                        help=f"data set (one of: {', '.join(datasets.DATASETS)})")
-    parser.add_argument("--data-root", metavar="DIR", type=Path,
-                        help="folder of the data sets (default: $SBNN_DATA, then data/)")
-    parser.add_argument("--using", choices=("netlist", "torch"), default="netlist",
-                        help="what computes: the integer network or torch (default: %(default)s)")
+    parser.add_argument(
+        "--model",
+        metavar="FILE",
+        type=Path,
+        required=True,
+        help="checkpoint (.pt) or netlist (.sbnn)",
+    )
+    parser.add_argument(
+        "--data",
+        metavar="NAME",
+        required=True,
+        help=f"data set (one of: {', '.join(datasets.DATASETS)})",
+    )
+    parser.add_argument(
+        "--data-root",
+        metavar="DIR",
+        type=Path,
+        help="folder of the data sets (default: $SBNN_DATA, then data/)",
+    )
+    parser.add_argument(
+        "--using",
+        choices=("netlist", "torch"),
+        default="netlist",
+        help="what computes: the integer network or torch (default: %(default)s)",
+    )
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
@@ -37,10 +54,19 @@ def run(args: argparse.Namespace) -> None:
         right = int((network.compute(images.pixels).classes == images.labels).sum())
         count, seconds = len(images), time.perf_counter() - started
     if args.json:
-        print(json.dumps({
-            "accuracy": right / count, "correct": right, "images": count, "seconds": seconds,
-            "model": str(args.model), "data": args.data, "using": args.using,
-        }))
+        print(
+            json.dumps(
+                {
+                    "accuracy": right / count,
+                    "correct": right,
+                    "images": count,
+                    "seconds": seconds,
+                    "model": str(args.model),
+                    "data": args.data,
+                    "using": args.using,
+                }
+            )
+        )
         return
     print(f"accuracy  {right / count:.2%} ({right:,} of {count:,}, by {args.using})")
 
@@ -55,9 +81,7 @@ def _check_geometry(
         )
 
 
-def _by_torch(
-    path: Path, dataset: datasets.Dataset, root: Path | None
-) -> tuple[int, int, float]:
+def _by_torch(path: Path, dataset: datasets.Dataset, root: Path | None) -> tuple[int, int, float]:
     if path.suffix != ".pt":
         raise ModelRejected(f"Torch evaluates checkpoints (.pt), not {str(path)!r}")
     require_torch()

@@ -4,18 +4,38 @@ import argparse
 import json
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from sbnn_hw import datasets
+from sbnn_hw.datasets import Images
 from sbnn_hw.errors import ModelRejected
 from sbnn_hw.files import check_writable
 from sbnn_hw.models import require_torch
 
+if TYPE_CHECKING:
+    from sbnn_hw.train.fold import Folded
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
-    parser.add_argument("--model", metavar="CKPT", type=Path, required=True,
-                        help="checkpoint to fold (.pt)")
-    parser.add_argument("--out", metavar="NETLIST", type=Path, required=True,
-                        help="netlist to write (.sbnn)")
+    parser.add_argument(
+        "--model", metavar="CKPT", type=Path, required=True, help="checkpoint to fold (.pt)"
+    )
+    parser.add_argument(
+        "--out", metavar="NETLIST", type=Path, required=True, help="netlist to write (.sbnn)"
+    )
+    parser.add_argument(
+        "--data",
+        metavar="NAME",
+        help="also compare every hidden bit with torch on these test images "
+        f"(one of: {', '.join(datasets.DATASETS)})",
+    )
+    parser.add_argument(
+        "--data-root",
+        metavar="DIR",
+        type=Path,
+        help="folder of the data sets (default: $SBNN_DATA, then data/)",
+    )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
 
 
@@ -30,23 +50,54 @@ def run(args: argparse.Namespace) -> None:
     from sbnn_hw import netlist
     from sbnn_hw.train.fold import fold_checkpoint
 
+    images = datasets.find(args.data).load("test", args.data_root) if args.data else None
     folded = fold_checkpoint(args.model)
     network = folded.network
+    check = _check(args.model, folded, images) if images else None
     netlist.save(network, args.out)
     if args.json:
-        print(json.dumps({
-            "netlist": str(args.out), "digest": network.digest,
-            "connections": network.connections,
-            "layers": [asdict(report) for report in folded.reports],
-        }))
+        print(
+            json.dumps(
+                {
+                    "netlist": str(args.out),
+                    "digest": network.digest,
+                    "connections": network.connections,
+                    "layers": [asdict(report) for report in folded.reports],
+                    "agreement": check,
+                }
+            )
+        )
         return
     print(f"netlist      {args.out}")
     print(f"digest       {network.digest}")
     print(f"connections  {network.connections:,}")
-    print(f"{'layer':<10} {'ξ':>12} {'decisions':>14} {'rational':>9} {'constant':>9} {'unread':>7}")
+    print(
+        f"{'layer':<10} {'ξ':>12} {'decisions':>14} {'rational':>9} {'constant':>9} {'unread':>7}"
+    )
     for report in folded.reports:
         xi = f"{report.xi}/2^{report.k}" if report.xi else "0"
         if report.name == "scores":
             xi = "–"
-        print(f"{report.name:<10} {xi:>12} {report.decisions:>14,} {report.rationals:>9,} "
-              f"{report.constants:>9,} {report.absent:>7,}")
+        print(
+            f"{report.name:<10} {xi:>12} {report.decisions:>14,} {report.rationals:>9,} "
+            f"{report.constants:>9,} {report.absent:>7,}"
+        )
+    if check:
+        print(
+            f"agreement    {check['bits']:,} hidden bits and {check['images']:,} classes equal "
+            f"torch's ({len(check['close'])} close calls decided by rationals)"
+        )
+
+
+def _check(path: Path, folded: "Folded", images: Images) -> dict[str, Any]:
+    """Compare the network with the checkpoint's model; a difference is our bug, and said so."""
+    from sbnn_hw.train.agreement import check_agreement
+    from sbnn_hw.train.checkpoint import load_checkpoint
+
+    folded.network.check_pixels(images.pixels[:1])
+    result = check_agreement(load_checkpoint(path).model, folded, images.pixels)
+    if not result.exact:
+        raise ModelRejected(
+            f"{path} and its netlist differ ({result.first}); please report this with the file"
+        )
+    return asdict(result)

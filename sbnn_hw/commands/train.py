@@ -18,7 +18,12 @@ OPTIONS: dict[str, list[tuple[str, Any, str, str]]] = {
     "model": [
         ("model", str, "NAME", "model by name, or mlp:… or conv:… (see `sbnn-hw models`)"),
         ("data", str, "NAME", "digits, mnist, fashion_mnist, cifar10 or cifar100"),
-        ("domain", str, "NAME", "learned, closed_form, symmetric, bnn, zero, or the extension signed"),
+        (
+            "domain",
+            str,
+            "NAME",
+            "learned, closed_form, symmetric, bnn, zero, or the extension signed",
+        ),
         ("xi-bits", int, "K", "put the ξ of the domain learned on a grid of 2^-K"),
         ("init", str, "NAME", "where τ and φ start: unit, closed_form or balanced"),
         ("gradient", str, "NAME", "gradient through the weights' sign: clipped, ede or identity"),
@@ -57,30 +62,41 @@ OPTIONS: dict[str, list[tuple[str, Any, str, str]]] = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
     parser.add_argument(
-        "--out", metavar="CKPT", type=Path, required=True,
-        help="checkpoint to write (.pt); the state to resume from, the log and its plot go beside it",
+        "--out",
+        metavar="CKPT",
+        type=Path,
+        required=True,
+        help="checkpoint to write (.pt); the state to resume from, the log and its plot lie beside",
     )
-    parser.add_argument("--data-root", metavar="DIR", type=Path,
-                        help="folder of the data sets (default: $SBNN_DATA, then data/)")
+    parser.add_argument(
+        "--data-root",
+        metavar="DIR",
+        type=Path,
+        help="folder of the data sets (default: $SBNN_DATA, then data/)",
+    )
     parser.add_argument("--recipe", metavar="NAME", help="start from a recipe; options override it")
     parser.add_argument("--resume", action="store_true", help="go on from where a run was stopped")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     for title, options in OPTIONS.items():
         group = parser.add_argument_group(title)
         for flag, kind, metavar, text in options:
-            many = {"nargs": "+"} if flag == "thresholds" else {}
+            many: dict[str, Any] = {"nargs": "+"} if flag == "thresholds" else {}
             group.add_argument(f"--{flag}", type=kind, metavar=metavar, help=text, **many)
         if title == "training":
-            group.add_argument("--flip", action="store_true", default=None,
-                               help="mirror half of the images")
+            group.add_argument(
+                "--flip", action="store_true", default=None, help="mirror half of the images"
+            )
         if title == "sparsity":
             limits = group.add_mutually_exclusive_group()
-            limits.add_argument("--sparsity", type=float, metavar="S",
-                                help="share of zeros to reach, such as 0.95")
-            limits.add_argument("--ec", type=float, metavar="EC",
-                                help="share of ones to reach, such as 0.05")
-            limits.add_argument("--bits", type=float, metavar="H",
-                                help="bits a weight to reach, the entropy h(EC)")
+            limits.add_argument(
+                "--sparsity", type=float, metavar="S", help="share of zeros to reach, such as 0.95"
+            )
+            limits.add_argument(
+                "--ec", type=float, metavar="EC", help="share of ones to reach, such as 0.05"
+            )
+            limits.add_argument(
+                "--bits", type=float, metavar="H", help="bits a weight to reach, the entropy h(EC)"
+            )
 
 
 def _choices(args: argparse.Namespace) -> dict[str, Any]:
@@ -119,7 +135,10 @@ def run(args: argparse.Namespace) -> None:
     if args.out.suffix != ".pt":
         raise ModelRejected(f"A checkpoint's name must end in .pt, not {str(args.out)!r}")
     checkpoint = train(
-        TrainConfig(**options), args.out, data_root=args.data_root, resume=args.resume,
+        TrainConfig(**options),
+        args.out,
+        data_root=args.data_root,
+        resume=args.resume,
         talk=logger.info,
     )
     if not is_first():
@@ -133,5 +152,7 @@ def run(args: argparse.Namespace) -> None:
     print(f"epoch       {metrics['epoch']}")
     if validation is not None:
         print(f"validation  {validation:.2%}")
-    print(f"ones        {metrics['ones']:,} of {metrics['weights']:,} weights "
-          f"({metrics['ones'] / metrics['weights']:.2%})")
+    print(
+        f"ones        {metrics['ones']:,} of {metrics['weights']:,} weights "
+        f"({metrics['ones'] / metrics['weights']:.2%})"
+    )

@@ -38,7 +38,9 @@ class Edge:
             )
         if self.bits not in range(1, 63):
             raise ModelRejected(f"An edge's values must have 1 to 62 bits, not {self.bits!r}")
-        if self.scan not in ("raster", "vector") or (len(self.shape) == 1 and self.scan != "vector"):
+        if self.scan not in ("raster", "vector") or (
+            len(self.shape) == 1 and self.scan != "vector"
+        ):
             raise ModelRejected(f"An edge's scan must be raster or vector, not {self.scan!r}")
 
     @property
@@ -57,4 +59,4 @@ class Edge:
     @property
     def maximum(self) -> int:
         """The largest value of an unsigned edge."""
-        return 2**self.bits - 1
+        return (1 << self.bits) - 1

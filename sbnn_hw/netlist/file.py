@@ -122,15 +122,17 @@ def encode(network: Network, *, names: bool) -> tuple[bytes, list[Array]]:
         "format": "sbnn-hw netlist",
         "schema": SCHEMA,
         "input": {
-            "shape": list(edge.shape), "bits": edge.bits, "signed": edge.signed,
+            "shape": list(edge.shape),
+            "bits": edge.bits,
+            "signed": edge.signed,
             "scan": edge.scan,
         },
         "stages": stages,
     }
     if names:
         description["digest"] = network.digest
-    text = json.dumps(description, sort_keys=True, separators=(",", ":"))
-    return text.encode("ascii"), write.arrays
+    canonical = json.dumps(description, sort_keys=True, separators=(",", ":"))
+    return canonical.encode("ascii"), write.arrays
 
 
 def to_bytes(network: Network) -> bytes:
@@ -205,7 +207,9 @@ def _read_taps(text: Any, read: _Reader) -> Taps:
     if fan_in.ndim != 1 or indices.ndim != 1 or (fan_in < 0).any():
         raise _Damaged("its taps are not lists")
     return Taps(
-        width, np.concatenate([[0], np.cumsum(fan_in)]), indices,
+        width,
+        np.concatenate([[0], np.cumsum(fan_in)]),
+        indices,
         np.zeros(len(indices), bool) if inverted is None else read(inverted),
     )
 
@@ -278,7 +282,9 @@ def _read_network(text: Any, read: _Reader) -> Network:
     read.close()
     return Network(
         Edge(
-            tuple(shape), bits=_get(edge, "bits", int), signed=_get(edge, "signed", bool),
+            tuple(shape),
+            bits=_get(edge, "bits", int),
+            signed=_get(edge, "signed", bool),
             scan=_get(edge, "scan", str),
         ),
         tuple(stages),

@@ -77,7 +77,7 @@ class Layer:
             raise ModelRejected("Fixed inputs must increase")
 
     def _check_fixed(self, channels: int) -> None:
-        if len(self.fixed) and not (0 <= self.fixed[0] and self.fixed[-1] < channels):
+        if len(self.fixed) and not (self.fixed[0] >= 0 and self.fixed[-1] < channels):
             raise ModelRejected(f"Fixed inputs must be below {channels}, not {self.fixed[-1]}")
         tapped = self.taps.indices % channels
         if len(self.fixed) and np.isin(tapped, self.fixed).any():
@@ -170,8 +170,8 @@ def count_taps(taps: Taps, x: Array, maximum: int) -> Array:
     """Add up the taps of each neuron on vectors (batch, width); return (neurons, batch)."""
     columns = np.ascontiguousarray(x.T)
     total = _sum_type(int(taps.fan_in.max(initial=0)) * maximum)
-    sums = np.zeros((len(taps), len(x)), total)
-    for neuron in np.flatnonzero(taps.fan_in):
+    sums: Array = np.zeros((len(taps), len(x)), total)
+    for neuron in np.flatnonzero(taps.fan_in).tolist():
         at = taps.of(neuron)
         read = columns[taps.indices[at]]
         if taps.inverted[at].any():
@@ -281,7 +281,7 @@ class Conv2d(Layer):
             maps = self.window.pad(maps)
             counts = self._window_sums(maps, output) if self.xi else None
             for neuron in range(len(self.taps)):
-                sums = np.zeros((*output, maps.shape[-1]), total)
+                sums: Array = np.zeros((*output, maps.shape[-1]), total)
                 for tap in range(self.taps.of(neuron).start, self.taps.of(neuron).stop):
                     read = self.window.shifted(maps[channel[tap]], int(position[tap]), output)
                     sums += (edge.maximum - read) if self.taps.inverted[tap] else read
@@ -388,7 +388,5 @@ def _require_vector(edge: Edge, width: int) -> None:
 
 def _require_map(edge: Edge, channels: int) -> tuple[int, int]:
     if len(edge.shape) != 3 or edge.channels != channels or edge.signed:
-        raise ModelRejected(
-            f"It takes a map of {channels} channels, but receives {edge.shape!r}"
-        )
+        raise ModelRejected(f"It takes a map of {channels} channels, but receives {edge.shape!r}")
     return edge.shape[0], edge.shape[1]

@@ -173,7 +173,7 @@ class Network:
                 f"Images must be integers of shape (count, "
                 f"{', '.join(map(str, self.input.shape))}), not {pixels.dtype} of {pixels.shape}"
             )
-        if pixels.size and not (0 <= pixels.min() and pixels.max() <= self.input.maximum):
+        if pixels.size and not (pixels.min() >= 0 and pixels.max() <= self.input.maximum):
             raise ModelRejected(f"Pixels must be between 0 and {self.input.maximum}")
         return pixels.astype(np.uint8, copy=False) if self.input.bits <= 8 else pixels
 

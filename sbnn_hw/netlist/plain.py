@@ -71,7 +71,9 @@ class MaxPool2d:
         if self.all_of.ndim != 1 or not len(self.all_of):
             raise ModelRejected("A pool must say OR or AND for each channel")
         if any(2 * p > k for p, k in zip(self.window.padding, self.window.kernel, strict=True)):
-            raise ModelRejected(f"A pool's padding must be at most half its window, not {self.window!r}")
+            raise ModelRejected(
+                f"A pool's padding must be at most half its window, not {self.window!r}"
+            )
 
     def infer(self, edge: Edge) -> Edge:
         """Return the edge of the smaller map."""

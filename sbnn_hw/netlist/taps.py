@@ -17,7 +17,7 @@ Bool = npt.NDArray[np.bool_]
 def frozen_array(values: Any, dtype: type, name: str) -> npt.NDArray[Any]:
     """Return a read-only array of a type that holds every value exactly."""
     given = np.asarray(values)
-    array = np.array(given, dtype=dtype, order="C")
+    array: npt.NDArray[Any] = np.array(given, dtype=dtype, order="C")
     if not np.array_equal(array, given):
         raise ModelRejected(f"{name} must be of type {np.dtype(dtype).name}, not {given.dtype}")
     array.setflags(write=False)
@@ -85,7 +85,8 @@ class Taps:
         """Make taps of a matrix (neurons, inputs) of 0, 1 and, for complements, −1."""
         neurons, indices = np.nonzero(weights)
         starts = np.concatenate([[0], np.cumsum(np.bincount(neurons, minlength=len(weights)))])
-        return cls(weights.shape[1], starts, indices, weights[neurons, indices] < 0)
+        inverted = weights[neurons, indices] < 0
+        return cls(weights.shape[1], starts, indices.astype(np.uint32), inverted)
 
     def __len__(self) -> int:
         """Return the number of neurons."""
@@ -113,5 +114,6 @@ class Taps:
 
     def per_neuron(self, values: npt.NDArray[Any]) -> Int:
         """Add up, for each neuron, a value that each tap has."""
-        totals = np.concatenate([[0], np.cumsum(values, dtype=np.int64)])
-        return totals[self.starts[1:]] - totals[self.starts[:-1]]
+        totals: Int = np.concatenate([[0], np.cumsum(values, dtype=np.int64)])
+        sums: Int = totals[self.starts[1:]] - totals[self.starts[:-1]]
+        return sums

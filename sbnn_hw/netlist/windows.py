@@ -64,8 +64,10 @@ class Window:
         dy, dx = divmod(position, self.kernel[1])
         (rows, columns), (down, across) = output, self.stride
         return x[
-            ..., dy : dy + (rows - 1) * down + 1 : down,
-            dx : dx + (columns - 1) * across + 1 : across, :,
+            ...,
+            dy : dy + (rows - 1) * down + 1 : down,
+            dx : dx + (columns - 1) * across + 1 : across,
+            :,
         ]
 
 

@@ -1,0 +1,46 @@
+# Two commands on a fresh machine: `make demo` and `make test`. Needs Python 3.11 or newer, make, g++.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+DEMO   := build/demo
+
+# The folders that are installed below sbnn_hw; mypy cannot follow an editable install's mapping.
+FOLDERS := train
+
+# Tests that need MNIST, Fashion-MNIST or CIFAR look here; without it they are skipped.
+SBNN_DATA ?= $(firstword $(wildcard data ../shared/data))
+export SBNN_DATA
+
+.PHONY: demo test test-long lint clean
+
+demo: $(READY)
+	$(BIN)/sbnn-hw train --recipe digits --out $(DEMO)/digits.pt
+	$(BIN)/sbnn-hw fold --model $(DEMO)/digits.pt --out $(DEMO)/digits.sbnn --data digits
+	$(BIN)/sbnn-hw info --model $(DEMO)/digits.sbnn
+	$(BIN)/sbnn-hw eval --model $(DEMO)/digits.sbnn --data digits
+
+test: lint
+	$(BIN)/python -m pytest -m "not long"
+
+test-long: lint
+	$(BIN)/python -m pytest
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	@rm -rf build/typed && mkdir -p build/typed && cp -r sbnn_hw build/typed/ \
+		&& cp -r $(FOLDERS) build/typed/sbnn_hw/
+	cd build/typed && ../../$(BIN)/mypy --config-file ../../pyproject.toml -p sbnn_hw
+
+# Made anew when a dependency changes, and only then.
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "sbnn-hw needs Python 3.11 or newer; set PYTHON=/path/to/it" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[train,dev]'
+	touch $(READY)
+
+clean:
+	rm -rf build $(VENV)

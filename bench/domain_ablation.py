@@ -1,0 +1,111 @@
+"""Ablate the binary domain on MNIST: train each row, measure its netlist, write the table.
+
+    python bench/domain_ablation.py --data-root DIR
+
+Runs that are done are not trained again, so the whole can be stopped and gone on with.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+from pathlib import Path
+from typing import Any
+
+from sbnn_hw import datasets
+from sbnn_hw.files import write_atomically
+from sbnn_hw.train import TrainConfig, fold_checkpoint, train
+
+DOMAINS = ("symmetric", "closed_form", "learned")
+METHODS = ("penalty", "topk")
+SEEDS = (0, 1, 2)
+BEGIN, END = "<!-- table: made by bench/domain_ablation.py -->", "<!-- end of table -->"
+
+
+def configuration(domain: str, method: str, seed: int, epochs: int) -> TrainConfig:
+    """Return the run of a row: the same budget for all."""
+    return TrainConfig(
+        model="sfc",
+        data="mnist",
+        domain=domain,
+        ec=0.05,
+        method=method,
+        gamma=0.5,
+        ec_schedule="constant" if method == "penalty" else "cubic",
+        epochs=epochs,
+        seed=seed,
+    )
+
+
+def measure(config: TrainConfig, folder: Path, root: Path | None, test: Any) -> dict[str, Any]:
+    """Train one run and measure its netlist on the whole test set."""
+    out = folder / f"{config.method}-{config.domain}-{config.seed}.pt"
+    done = out.with_suffix(".json")
+    if done.exists():
+        return json.loads(done.read_text())  # type: ignore[no-any-return]
+    checkpoint = train(config, out, data_root=root, resume=True)
+    network = fold_checkpoint(out).network
+    row = {
+        "domain": config.domain,
+        "method": config.method,
+        "seed": config.seed,
+        "epochs": config.epochs,
+        "accuracy": network.accuracy(test.pixels, test.labels),
+        "ones": checkpoint.metrics["ones"] / checkpoint.metrics["weights"],
+        "k": max(layer.k for _, _, layer in network.layers() if hasattr(layer, "k")),
+    }
+    write_atomically(done, lambda file: file.write(json.dumps(row).encode()))
+    return row
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Return the rows as Markdown, one line a domain and method."""
+    lines = [
+        (
+            "| sparsity by | domain | test accuracy of the netlist, % (mean; each seed) "
+            "| share of ones, % (mean; range) | largest k |"
+        ),
+        "|---|---|---|---|---|",
+    ]
+    for method in METHODS:
+        for domain in DOMAINS:
+            chosen = [r for r in rows if r["method"] == method and r["domain"] == domain]
+            if not chosen:
+                continue
+            right = [100 * r["accuracy"] for r in chosen]
+            ones = [100 * r["ones"] for r in chosen]
+            each = ", ".join(f"{x:.2f}" for x in right)
+            lines.append(
+                f"| {method} | {domain} | {statistics.mean(right):.2f}; {each} "
+                f"| {statistics.mean(ones):.2f}; {min(ones):.2f}–{max(ones):.2f} "
+                f"| {max(r['k'] for r in chosen)} |"
+            )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Run all rows and put the table into the page."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data-root", type=Path)
+    parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--runs", type=Path, default=Path("build/ablation"))
+    parser.add_argument("--page", type=Path, default=Path("docs/domain_ablation.md"))
+    args = parser.parse_args()
+    test = datasets.find("mnist").load("test", args.data_root)
+    rows = []
+    for method in METHODS:
+        for seed in SEEDS:
+            for domain in DOMAINS:
+                config = configuration(domain, method, seed, args.epochs)
+                rows.append(measure(config, args.runs, args.data_root, test))
+                print(rows[-1], file=sys.stderr)
+    text = args.page.read_text(encoding="utf-8")
+    before, rest = text.split(BEGIN)
+    after = rest.split(END)[1]
+    page = f"{before}{BEGIN}\n{table(rows)}\n{END}{after}"
+    write_atomically(args.page, lambda file: file.write(page.encode()))
+    print(table(rows))
+
+
+if __name__ == "__main__":
+    main()
