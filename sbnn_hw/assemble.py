@@ -323,4 +323,7 @@ def _drop_unread(network: Network) -> Network:
                 mark(source, read[number])
             case Encode():
                 mark(source, np.ones(edge.channels, bool))
+    for number, stage in enumerate(stages):
+        if isinstance(stage.operation, MaxPool2d) and stage.sources[0] != INPUT:
+            stages[number] = replace(stage, absent=stages[stage.sources[0]].absent)
     return Network(network.input, tuple(stages))

@@ -96,13 +96,13 @@ def batches(
     for start in range(0, len(order) - size + 1, size):
         chosen = order[start : start + size]
         pixels = images.pixels[chosen]
-        targets = F.one_hot(images.labels[chosen], classes).float()
+        targets = F.one_hot(images.labels[chosen], classes).to(torch.get_default_dtype())
         if augmentation.crop:
             pixels = _random_crop(pixels, augmentation.crop, generator)
         if augmentation.flip:
             mirrored = torch.rand(size, generator=generator) < 0.5
             pixels = torch.where(mirrored.view(-1, 1, 1, 1), pixels.flip(3), pixels)
-        pixels = pixels.float()
+        pixels = pixels.to(torch.get_default_dtype())
         if augmentation.mixup:
             kept = float(mix.beta(augmentation.mixup, augmentation.mixup))
             partner = torch.randperm(size, generator=generator)
@@ -126,6 +126,6 @@ def _random_crop(pixels: Tensor, margin: int, generator: torch.Generator) -> Ten
 
 
 def chunks(pixels: Tensor, size: int) -> Iterator[Tensor]:
-    """Yield pixels in pieces of at most ``size`` images, as floats."""
+    """Yield pixels in pieces of at most ``size`` images, as floating point."""
     for start in range(0, len(pixels), size):
-        yield pixels[start : start + size].float()
+        yield pixels[start : start + size].to(torch.get_default_dtype())

@@ -122,7 +122,7 @@ def run(args: argparse.Namespace) -> None:
     require_torch()
     from sbnn_hw.train.config import TrainConfig
     from sbnn_hw.train.loop import train
-    from sbnn_hw.train.parallel import is_first
+    from sbnn_hw.train.parallel import is_first, process_group
     from sbnn_hw.train.recipes import load_recipe
 
     options = load_recipe(args.recipe) if args.recipe else {}
@@ -134,15 +134,13 @@ def run(args: argparse.Namespace) -> None:
             raise ModelRejected(f"Training needs --{needed}, or a --recipe that names it")
     if args.out.suffix != ".pt":
         raise ModelRejected(f"A checkpoint's name must end in .pt, not {str(args.out)!r}")
-    checkpoint = train(
-        TrainConfig(**options),
-        args.out,
-        data_root=args.data_root,
-        resume=args.resume,
-        talk=logger.info,
-    )
-    if not is_first():
-        return
+    config = TrainConfig(**options)
+    with process_group():
+        checkpoint = train(
+            config, args.out, data_root=args.data_root, resume=args.resume, talk=logger.info
+        )
+        if not is_first():
+            return
     metrics = checkpoint.metrics
     if args.json:
         print(json.dumps({"checkpoint": str(args.out), **metrics}))

@@ -275,6 +275,7 @@ def _read_network(text: Any, read: _Reader) -> Network:
         operation = _read_operation(_get(item, "operation", dict), read)
         absent = read(_get(item, "absent", dict)).astype(np.int64)
         outputs = len(operation.taps) if isinstance(operation, Layer) else 0
+        outputs = len(operation.all_of) if isinstance(operation, MaxPool2d) else outputs
         if absent.ndim != 1 or not ((absent >= 0) & (absent < outputs)).all():
             raise _Damaged("a stage's absent neurons are not its own")
         ones = _get(item, "ones", (int, type(None)))

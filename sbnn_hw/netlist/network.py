@@ -39,7 +39,8 @@ class Stage:
     ones : int, optional
         Weights of value one as trained, before constants were propagated. Not in the digest.
     absent : array of int
-        Neurons that nothing reads, so that they are not built; they hand on 0. Not in the digest.
+        Neurons, or channels of a pool, that nothing reads, so that they are not built; a neuron
+        hands on 0. Not in the digest.
     """
 
     name: str

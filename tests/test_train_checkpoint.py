@@ -1,0 +1,172 @@
+"""Checkpoints hold what the forward used, and nothing that can run."""
+
+import io
+import os
+import pickle
+import zipfile
+
+import pytest
+import torch
+
+from sbnn_hw.errors import ModelRejected, OutputRefused
+from sbnn_hw.train.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from sbnn_hw.train.models import ModelConfig, build_model
+from sbnn_hw.train.sparsity import TopK, layers_of
+
+
+def checkpoint_of(domain="learned", xi_bits=None, seed=0, **options):
+    torch.manual_seed(seed)
+    config = ModelConfig("mlp:12,8", (4, 4, 1), 3, domain=domain, xi_bits=xi_bits, **options)
+    model = build_model(config)
+    TopK().project(layers_of(model), 0.2)
+    model.train()(torch.randint(0, 256, (32, 1, 4, 4)).float())
+    return Checkpoint(config, model.eval(), {"seed": seed}, {"ones": 7})
+
+
+@pytest.mark.parametrize(
+    ("domain", "xi_bits"),
+    [("learned", None), ("learned", 6), ("closed_form", None), ("symmetric", None),
+     ("bnn", None), ("zero", None), ("signed", None)],
+)  # fmt: skip
+def test_model_comes_back_and_computes_the_same(tmp_path, domain, xi_bits):
+    saved = checkpoint_of(domain, xi_bits)
+    path = tmp_path / "ckpt.pt"
+    save_checkpoint(path, saved)
+    loaded = load_checkpoint(path)
+    assert loaded.config == saved.config
+    assert (loaded.training, loaded.metrics) == ({"seed": 0}, {"ones": 7})
+    x = torch.randint(0, 256, (64, 1, 4, 4)).float()
+    with torch.no_grad():
+        assert torch.equal(loaded.model(x), saved.model(x))
+    for a, b in zip(layers_of(saved.model), layers_of(loaded.model), strict=True):
+        assert torch.equal(a.signs(), b.signs())
+        assert a.domain.exact() == b.domain.exact()
+
+
+def test_loads_with_weights_only_and_is_small(tmp_path):
+    path = tmp_path / "ckpt.pt"
+    save_checkpoint(path, checkpoint_of())
+    content = torch.load(path, weights_only=True)
+    assert content["version"] == 1
+    assert content["values"]["2.ones"].dtype == torch.uint8
+    assert not any(key.endswith(".weight") and "2." in key for key in content["values"])
+
+
+class Bomb:
+    def __reduce__(self):
+        return os.system, ("touch exploded",)
+
+
+@pytest.mark.parametrize("shape", ["pickle", "zip", "inside"])
+def test_pickled_code_is_refused_and_does_not_run(tmp_path, monkeypatch, shape):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "hostile.pt"
+    if shape == "pickle":
+        path.write_bytes(pickle.dumps(Bomb()))
+    elif shape == "zip":
+        torch.save(Bomb(), path)
+    else:
+        good = tmp_path / "good.pt"
+        save_checkpoint(good, checkpoint_of())
+        content = torch.load(good, weights_only=True)
+        content["metrics"]["bomb"] = Bomb()
+        torch.save(content, path)
+    with pytest.raises(ModelRejected, match=r"^\S+hostile\.pt is not a checkpoint \(it carries "
+                       r"code\); nothing in it was run$"):  # fmt: skip
+        load_checkpoint(path)
+    assert not (tmp_path / "exploded").exists()
+
+
+def test_truncated_files_are_refused_at_every_length(tmp_path):
+    path = tmp_path / "ckpt.pt"
+    save_checkpoint(path, checkpoint_of())
+    content = path.read_bytes()
+    for length in [0, 1, 7, 100, *range(200, len(content), len(content) // 40), len(content) - 1]:
+        path.write_bytes(content[:length])
+        with pytest.raises(ModelRejected, match=r"^\S+ckpt\.pt is not a checkpoint \("):
+            load_checkpoint(path)
+
+
+@pytest.mark.parametrize("junk", [b"hello", b"\x80\x02}q\x00.", b"PK\x03\x04" + bytes(100)])
+def test_other_files_are_refused(tmp_path, junk):
+    path = tmp_path / "other.pt"
+    path.write_bytes(junk)
+    with pytest.raises(ModelRejected, match=r"^\S+other\.pt is not a checkpoint"):
+        load_checkpoint(path)
+
+
+def test_missing_file_names_the_cure(tmp_path):
+    with pytest.raises(
+        ModelRejected, match=r"^No checkpoint at \S+nope\.pt \(train one with `sbnn-hw train`\)$"
+    ):
+        load_checkpoint(tmp_path / "nope.pt")
+
+
+def changed(tmp_path, change):
+    path = tmp_path / "ckpt.pt"
+    save_checkpoint(path, checkpoint_of(xi_bits=6))
+    content = torch.load(path, weights_only=True)
+    change(content)
+    torch.save(content, path)
+    return path
+
+
+def remove(key):
+    return lambda content: content["values"].pop(key)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda c: c.update(version=99), "has checkpoint version 99, this sbnn-hw reads 1"),
+        (lambda c: c.update(format="other"), "is not a checkpoint of sbnn-hw"),
+        (lambda c: c.update(config=None), "model description has fields that are unknown"),
+        (lambda c: c["config"].update(name="resnet"), "Model must be one of digits"),
+        (lambda c: c["config"].update(domain="x"), "Domain must be one of learned"),
+        (lambda c: c["config"].update(name="mlp:999999,999999"), "must be 15999984 packed bits"),
+        (lambda c: c["config"].update(width=float("nan")), "Width must be above 0"),
+        (lambda c: c["config"].update(classes="3"), "classes must not be '3'"),
+        (lambda c: c.update(values=None), "its values are not tensors"),
+        (remove("2.ones"), "it lacks 2.ones"),
+        (remove("3.running_mean"), "it lacks 3.running_mean"),
+        (remove("2.domain.xi_integer"), "layer 2 lacks the integers of ξ"),
+        (lambda c: c["values"].update(extra=torch.zeros(2)), "it holds extra, which"),
+        (lambda c: c["values"].update({"3.bias": torch.zeros(5)}),
+         r"3.bias must be \(12,\) of torch.float32, not \(5,\) of torch.float32"),
+        (lambda c: c["values"].update({"3.bias": torch.zeros(12).long()}), "3.bias must be"),
+        (lambda c: c["values"].update({"2.domain.xi_integer": torch.tensor(1 << 40)}),
+         "layer 2 has a ξ that is not on its grid"),
+    ],
+)  # fmt: skip
+def test_checkpoints_that_do_not_fit_are_refused_with_the_reason(tmp_path, change, message):
+    with pytest.raises(ModelRejected, match=message):
+        load_checkpoint(changed(tmp_path, change))
+
+
+def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path):
+    path = tmp_path / "ckpt.pt"
+    save_checkpoint(path, checkpoint_of())
+    before = path.read_bytes()
+
+    class Unsaveable(dict):
+        def __reduce__(self):
+            raise OSError(28, "No space left on device")
+
+    broken = Checkpoint(checkpoint_of().config, checkpoint_of().model, Unsaveable(), {})
+    with pytest.raises(OutputRefused, match=r"^Cannot write \S+ckpt\.pt: No space left on device$"):
+        save_checkpoint(path, broken)
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["ckpt.pt"]
+
+
+def test_zip_bomb_sized_claims_do_not_allocate(tmp_path):
+    """A checkpoint that claims a huge layer is refused before the layer is made."""
+    buffer = io.BytesIO()
+    save_checkpoint(tmp_path / "a.pt", checkpoint_of())
+    content = torch.load(tmp_path / "a.pt", weights_only=True)
+    content["config"]["name"] = "mlp:" + ",".join(["999999"] * 60)
+    torch.save(content, buffer)
+    assert zipfile.is_zipfile(buffer)
+    (tmp_path / "b.pt").write_bytes(buffer.getvalue())
+    with pytest.raises(ModelRejected, match="packed bits"):
+        load_checkpoint(tmp_path / "b.pt")

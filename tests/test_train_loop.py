@@ -1,0 +1,206 @@
+"""The loop: same seed, same weights; stopped and resumed, the same; killed at any moment, too."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from sbnn_hw.errors import ModelRejected
+from sbnn_hw.train import TrainConfig, load_checkpoint, train
+from sbnn_hw.train.checkpoint import used_values
+from sbnn_hw.train.loop import Trainer, training_loss
+
+QUICK = TrainConfig(
+    model="digits", data="digits", ec=0.1, xi_bits=6, epochs=4, batch=64, mixup=0.3, crop=1,
+    flip=True, gradient="ede",
+)  # fmt: skip
+
+
+def same(a, b):
+    """Tell whether two models hold the same values, bit for bit."""
+    one, two = used_values(a), used_values(b)
+    return one.keys() == two.keys() and all(torch.equal(one[k], two[k]) for k in one)
+
+
+@pytest.mark.parametrize("method", ["penalty", "topk"])
+def test_same_seed_same_weights(tmp_path, method):
+    config = replace(QUICK, method=method)
+    one = train(config, tmp_path / "one.pt")
+    two = train(config, tmp_path / "two.pt")
+    assert same(one.model, two.model)
+    assert (tmp_path / "one.pt").read_bytes() == (tmp_path / "two.pt").read_bytes()
+    other = train(replace(config, seed=1), tmp_path / "other.pt")
+    assert not same(one.model, other.model)
+
+
+class Stopped(Exception):
+    pass
+
+
+@pytest.mark.parametrize("method", ["penalty", "topk"])
+def test_resumed_run_equals_one_that_was_never_stopped(tmp_path, monkeypatch, method):
+    config = replace(QUICK, method=method, ec_schedule="cubic")
+    whole = train(config, tmp_path / "whole.pt")
+    for stop in (1, 3):
+        run_epoch = Trainer.run_epoch
+
+        def interrupted(self, progress, run_epoch=run_epoch, stop=stop):
+            if self.epoch == stop:
+                raise Stopped
+            return run_epoch(self, progress)
+
+        monkeypatch.setattr(Trainer, "run_epoch", interrupted)
+        with pytest.raises(Stopped):
+            train(config, tmp_path / "parts.pt", resume=True)
+        monkeypatch.undo()
+    parts = train(config, tmp_path / "parts.pt", resume=True)
+    assert same(whole.model, parts.model)
+    names = [tmp_path / f"{name}.log.jsonl" for name in ("whole", "parts")]
+    assert names[0].read_text() == names[1].read_text()
+
+
+def test_resume_refuses_other_options(tmp_path):
+    train(replace(QUICK, epochs=1), tmp_path / "a.pt")
+    with pytest.raises(ModelRejected, match=r"was trained with epochs = 1, not 4; resume with the"):
+        train(QUICK, tmp_path / "a.pt", resume=True)
+
+
+def train_command(out, *more):
+    return [
+        sys.executable, "-m", "sbnn_hw", "train", "--model", "digits", "--data", "digits",
+        "--sparsity", "0.9", "--xi-bits", "6", "--epochs", "30", "--batch", "32",
+        "--out", str(out), *more,
+    ]  # fmt: skip
+
+
+def test_killed_at_any_moment_it_resumes_to_the_same_weights(tmp_path):
+    """SIGKILL ten times; the last checkpoint always loads, and the end is the same."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    whole, killed = tmp_path / "whole.pt", tmp_path / "killed.pt"
+    started = time.monotonic()
+    subprocess.run(train_command(whole), check=True, capture_output=True, env=environment)
+    whole_run = time.monotonic() - started
+    rng = random.Random(0)
+    kills = 0
+    while kills < 10:
+        process = subprocess.Popen(
+            train_command(killed, "--resume"),
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment,
+        )  # fmt: skip
+        # Somewhere between the first import and the end of a whole run.
+        time.sleep(
+            rng.uniform(0.3, 0.7) * whole_run if kills % 2 else 0.9 * whole_run * rng.random()
+        )
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        kills += 1
+        if killed.exists():
+            load_checkpoint(killed)
+    done = subprocess.run(
+        train_command(killed, "--resume", "--json"), check=True, capture_output=True, text=True,
+        env=environment,
+    )  # fmt: skip
+    assert json.loads(done.stdout)["weights"] > 0
+    assert same(load_checkpoint(whole).model, load_checkpoint(killed).model)
+    assert killed.read_bytes() == whole.read_bytes()
+
+
+def test_epoch_is_chosen_by_validation_among_those_sparse_enough(tmp_path):
+    config = replace(QUICK, epochs=12, gamma=0.9, lr=0.03, crop=0, flip=False)
+    checkpoint = train(config, tmp_path / "a.pt")
+    rows = [json.loads(line) for line in (tmp_path / "a.log.jsonl").read_text().splitlines()]
+    assert [row["epoch"] for row in rows] == list(range(1, 13))
+    met = [row for row in rows if row["ones"] <= config.ec + 1e-4]
+    assert met
+    best = max(met, key=lambda row: (row["validation"], row["epoch"]))
+    assert checkpoint.metrics["epoch"] == best["epoch"]
+    assert checkpoint.metrics["ones"] / checkpoint.metrics["weights"] == best["ones"]
+    assert checkpoint.metrics["constraint_met"]
+
+
+def test_a_constraint_that_is_never_met_is_said(tmp_path):
+    said = []
+    checkpoint = train(
+        replace(QUICK, ec=0.001, gamma=0.01, epochs=2), tmp_path / "a.pt", talk=said.append
+    )
+    assert not checkpoint.metrics["constraint_met"]
+    assert checkpoint.metrics["epoch"] == 2
+    assert any("the share of ones never came down to 0.001" in line for line in said)
+
+
+def test_top_k_meets_the_constraint_exactly(tmp_path):
+    config = replace(QUICK, method="topk", ec_schedule="cubic", ec=0.05)
+    metrics = train(config, tmp_path / "a.pt").metrics
+    assert metrics["ones"] == int(0.05 * metrics["weights"])
+
+
+def test_latents_are_clamped_by_the_penalty_and_free_with_top_k(digits):
+    for method, clamped in (("penalty", True), ("topk", False)):
+        config = replace(QUICK, method=method, lr=0.5, epochs=1)
+        trainer = Trainer(config, digits, classes=10)
+        pixels = trainer.images.pixels[:64].float()
+        targets = F.one_hot(trainer.images.labels[:64], 10).float()
+        for step in range(12):
+            trainer.step(step, pixels, targets)
+        largest = max(layer.weight.abs().max().item() for layer in trainer.layers)
+        assert (largest <= 1.5) == clamped
+
+
+def test_distillation_mixes_in_the_teacher():
+    torch.manual_seed(0)
+    outputs, teacher = torch.randn(6, 4), torch.randn(6, 4)
+    targets = F.one_hot(torch.arange(6) % 4, 4).float()
+    plain = training_loss(outputs, targets, teacher=None, distill=0.5, temperature=2.0)
+    assert plain.item() == pytest.approx(F.cross_entropy(outputs, targets).item())
+    p, q = (teacher / 2).softmax(1), (outputs / 2).softmax(1)
+    distance = (p * (p.log() - q.log())).sum(1).mean()
+    mixed = training_loss(outputs, targets, teacher=teacher, distill=0.3, temperature=2.0)
+    assert mixed.item() == pytest.approx((0.7 * plain + 0.3 * 4 * distance).item(), rel=1e-5)
+    alone = training_loss(teacher, targets, teacher=teacher, distill=1.0, temperature=3.0)
+    assert alone.item() == pytest.approx(0, abs=1e-6)
+
+
+def test_a_teacher_module_is_learned_from(tmp_path):
+    class Stubborn(nn.Module):
+        """Says class 7, whatever it sees."""
+
+        def forward(self, x):
+            return F.one_hot(torch.full((len(x),), 7), 10).float() * 50
+
+    config = replace(QUICK, distill=1.0, epochs=3, method="none", validation=0)
+    checkpoint = train(config, tmp_path / "a.pt", teacher=Stubborn())
+    with torch.no_grad():
+        said = checkpoint.model(torch.randint(0, 256, (50, 1, 8, 8)).float()).argmax(1)
+    assert (said == 7).float().mean() > 0.9
+
+
+def test_log_is_drawn(tmp_path):
+    train(replace(QUICK, epochs=2), tmp_path / "a.pt")
+    assert (tmp_path / "a.log.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_lr_follows_its_schedule(digits):
+    for schedule, middle in (("cosine", 0.5), ("linear", 0.5), ("constant", 1.0)):
+        trainer = Trainer(replace(QUICK, lr_schedule=schedule), digits, classes=10)
+        steps = QUICK.epochs * trainer.steps_per_epoch
+        assert trainer._lr(0) == pytest.approx(QUICK.lr)
+        assert trainer._lr(steps // 2) == pytest.approx(QUICK.lr * middle)
+        assert trainer._lr(steps) == pytest.approx(QUICK.lr if schedule == "constant" else 0)
+
+
+def test_refusals(digits):
+    with pytest.raises(ModelRejected, match=r"^The sparsity penalty is not defined for signed"):
+        TrainConfig(model="digits", data="digits", domain="signed")
+    with pytest.raises(ModelRejected, match=r"^Batch must be at most the 1150 training images"):
+        Trainer(replace(QUICK, batch=5000), digits, classes=10)
+    with pytest.raises(ModelRejected, match=r"^EC is out of range: 0$"):
+        replace(QUICK, ec=0)
