@@ -174,6 +174,11 @@ class _InertDtype(_InertArray):
         self.name = name
 
 
+def _encode_latin1(text: str, _: str) -> bytes:
+    """Stand in for how Python 3 writes byte strings in old protocols."""
+    return text.encode("latin1")
+
+
 class _CifarUnpickler(pickle.Unpickler):
     """Admits just what CIFAR files use; any other name in the pickle is refused."""
 
@@ -182,6 +187,7 @@ class _CifarUnpickler(pickle.Unpickler):
         ("numpy._core.multiarray", "_reconstruct"): _InertArray,
         ("numpy", "ndarray"): _InertArray,
         ("numpy", "dtype"): _InertDtype,
+        ("_codecs", "encode"): _encode_latin1,
     }
 
     def find_class(self, module: str, name: str) -> Any:

@@ -50,7 +50,7 @@ class Encode:
     def compute(self, x: Array, edge: Edge) -> Array:
         """Compute the bits of a batch (batch, …, channels)."""
         bits = x[..., None] >= self.thresholds.astype(np.uint8 if edge.bits == 8 else np.int64)
-        return bits.reshape(*x.shape[:-1], -1).astype(np.uint8)
+        return bits.reshape(*x.shape[:-1], self.thresholds.size).astype(np.uint8)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,4 +109,4 @@ class Flatten:
 
     def compute(self, x: Array, edge: Edge) -> Array:
         """Compute the vectors of a batch of maps."""
-        return x.reshape(len(x), -1)
+        return x.reshape(len(x), edge.size)

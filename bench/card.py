@@ -1,0 +1,60 @@
+"""Write the card of a shipped model: what it is, how it was made, what it reached.
+
+python bench/card.py models/mnist_sfc_95.pt --recipe mnist_sfc_95 [--data-root DIR]
+"""
+
+import argparse
+from pathlib import Path
+
+from sbnn_hw import datasets
+from sbnn_hw.bops import count, entropy
+from sbnn_hw.files import write_atomically
+from sbnn_hw.train import fold_checkpoint, load_checkpoint
+
+
+def main() -> None:
+    """Measure the netlist on the whole test set and write the card beside the checkpoint."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("model", type=Path)
+    parser.add_argument("--recipe", required=True)
+    parser.add_argument("--data-root", type=Path)
+    args = parser.parse_args()
+    checkpoint = load_checkpoint(args.model)
+    network = fold_checkpoint(args.model).network
+    training, metrics, counts = checkpoint.training, checkpoint.metrics, count(network)
+    dataset = datasets.find(training["data"])
+    test = dataset.load("test", args.data_root)
+    accuracy = network.accuracy(test.pixels, test.labels)
+    ones, weights = metrics["ones"], metrics["weights"]
+    xis = ", ".join(f"{layer.xi}/2^{layer.k}" for layer in counts.layers if layer.kind != "scores")
+    by = {"penalty": f"the paper's loss, γ = {training['gamma']}", "topk": "top-k"}
+    root = "" if training["data"] == "digits" else " --data-root DIR"
+    command = f"sbnn-hw train --recipe {args.recipe}{root} --out models/{args.model.name}"
+    rows = {
+        "data": f"{training['data']}, {len(test):,} test images",
+        "topology": f"{training['model']}, {checkpoint.config.encoder or 'threshold'} encoder",
+        "domain": f"{training['domain']}, ξ of the hidden layers {xis}",
+        "sparsity by": by[training["method"]],
+        "ones (U)": f"{ones:,} of {weights:,}",
+        "U/N, bits a weight": f"{ones / weights:.4f}, {entropy(ones / weights):.4f}",
+        "connections of the netlist": f"{network.connections:,}",
+        "BOPs an image, sparse / dense": f"{counts.total('sparse'):,} / {counts.total('dense'):,}",
+        "test accuracy of the netlist": f"{accuracy:.2%}",
+        "validation accuracy": f"{metrics['validation']:.2%}",
+        "epoch, seed": f"{metrics['epoch']} of {training['epochs']}, {training['seed']}",
+        "digest": f"`{network.digest[:16]}`",
+    }
+    lines = [f"# {args.model.stem}", "", "| | |", "|---|---|"]
+    lines += [f"| {name} | {value} |" for name, value in rows.items()]
+    lines += [
+        "", "The epoch was chosen on validation images held out from the training set, never on",
+        "test images. Made by", "", "```", command, "```", "",
+        "with the versions of `constraints.txt` on two cores; this card by `bench/card.py`.",
+    ]  # fmt: skip
+    text = "\n".join(lines) + "\n"
+    write_atomically(args.model.with_suffix(".md"), lambda file: file.write(text.encode()))
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

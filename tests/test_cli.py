@@ -1,0 +1,225 @@
+"""The command line: results on stdout, talk on stderr, one sentence an error, a code a kind."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from conftest import ROOT
+
+from sbnn_hw.cli import COMMANDS, main
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """Train a tiny model through the command line; return its checkpoint and netlist."""
+    folder = tmp_path_factory.mktemp("cli")
+    ckpt, net = folder / "ckpt.pt", folder / "net.sbnn"
+    assert run("train", "--model", "digits", "--data", "digits", "--sparsity", "0.8", "--method",
+               "topk", "--xi-bits", "4", "--epochs", "3", "--batch", "64", "--out", ckpt) == 0  # fmt: skip
+    assert run("fold", "--model", ckpt, "--out", net) == 0
+    return ckpt, net
+
+
+def run(*arguments):
+    return main([str(argument) for argument in arguments])
+
+
+def test_train_fold_eval_info_as_json(trained, tmp_path, capsys):
+    ckpt, net = trained
+    capsys.readouterr()
+    results = {}
+    for model in (ckpt, net):
+        assert run("eval", "--model", model, "--data", "digits", "--json") == 0
+        results[model] = json.loads(capsys.readouterr().out)
+    assert results[ckpt]["correct"] == results[net]["correct"]
+    assert results[net]["images"] == 360
+    assert results[net]["accuracy"] == results[net]["correct"] / 360
+    assert results[net]["using"] == "netlist"
+    assert run("eval", "--model", ckpt, "--data", "digits", "--using", "torch", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["using"] == "torch"
+    assert run("info", "--model", net, "--json") == 0
+    info = json.loads(capsys.readouterr().out)
+    assert {"connections", "weights", "density", "layers", "bops"} <= info.keys()
+    assert info["ones"] == int(0.2 * info["weights"])
+    assert run("fold", "--model", ckpt, "--out", tmp_path / "again.sbnn", "--data", "digits",
+               "--json") == 0  # fmt: skip
+    fold = json.loads(capsys.readouterr().out)
+    assert fold["digest"] == info["digest"]
+    assert fold["agreement"]["mismatches"] == fold["agreement"]["class_mismatches"] == 0
+    assert fold["agreement"]["images"] == 360
+    assert (tmp_path / "again.sbnn").read_bytes() == net.read_bytes()
+
+
+def test_text_for_people(trained, capsys):
+    _, net = trained
+    assert run("eval", "--model", net, "--data", "digits") == 0
+    assert capsys.readouterr().out.startswith("accuracy  ")
+    assert run("info", "--model", net) == 0
+    assert "linear0" in capsys.readouterr().out
+    assert run("models") == 0
+    assert "FINN's SFC: three hidden layers of 256" in capsys.readouterr().out
+    assert run("doctor") == 0
+    assert "numpy" in capsys.readouterr().out
+
+
+def test_results_on_stdout_and_talk_on_stderr(tmp_path, capsys):
+    run("train", "--recipe", "digits", "--epochs", "1", "--out", tmp_path / "a.pt")
+    captured = capsys.readouterr()
+    assert captured.out.startswith("checkpoint  ")
+    assert "epoch 1/1: loss " in captured.err
+    assert "epoch 1/1" not in captured.out
+
+
+@pytest.mark.parametrize("option", [("--sparsity", "0.9"), ("--ec", "0.1"), ("--bits", "0.469")])
+def test_constraint_by_sparsity_share_or_bits(tmp_path, capsys, option):
+    assert run("train", "--model", "digits", "--data", "digits", "--method", "topk", *option,
+               "--epochs", "1", "--out", tmp_path / "a.pt", "--json") == 0  # fmt: skip
+    metrics = json.loads(capsys.readouterr().out)
+    assert metrics["ones"] / metrics["weights"] == pytest.approx(0.1, abs=2e-4)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["eval", "--model", "nope.pt", "--data", "digits"], 1,
+         "E: No checkpoint at nope.pt (train one with `sbnn-hw train`)"),
+        (["info", "--model", "nope.sbnn"], 1,
+         "E: No netlist at nope.sbnn (make one with `sbnn-hw fold`)"),
+        (["info", "--model", "net.onnx"], 1,
+         "E: A model must be a checkpoint (.pt) or a netlist (.sbnn), not 'net.onnx'"),
+        (["train", "--model", "sfx", "--data", "digits", "--out", "a.pt"], 1,
+         "(did you mean sfc?)"),
+        (["train", "--model", "mlp:0", "--data", "digits", "--out", "a.pt"], 1,
+         "E: Model 'mlp:0' must list widths between 1 and 999999, as in mlp:256,256"),
+        (["train", "--model", "conv:9z", "--data", "digits", "--out", "a.pt"], 1,
+         "not '9z'"),
+        (["train", "--model", "cnv", "--data", "digits", "--out", "a.pt"], 1,
+         "E: Model cnv leaves nothing of 8×8 images; use fewer layers or --padding"),
+        (["train", "--data", "digits", "--out", "a.pt"], 1,
+         "E: Training needs --model, or a --recipe that names it"),
+        (["train", "--recipe", "x", "--out", "a.pt"], 1, "E: Recipe must be one of digits"),
+        (["train", "--model", "digits", "--data", "digits", "--sparsity", "1.2", "--out", "a.pt"], 1,
+         "E: EC is out of range: -0.2"),
+        (["train", "--model", "digits", "--data", "digits", "--domain", "x", "--out", "a.pt"], 1,
+         "E: Domain must be one of learned, closed_form, symmetric, bnn, zero, signed, not 'x'"),
+        (["train", "--model", "digits", "--data", "digits", "--xi-bits", "40", "--out", "a.pt"], 1,
+         "E: Bits of ξ must be between 1 and 16, not 40"),
+        (["train", "--model", "digits", "--data", "digits", "--domain", "bnn", "--xi-bits", "4",
+          "--out", "a.pt"], 1, "E: A grid for ξ (xi-bits) goes with the domain learned, not 'bnn'"),
+        (["train", "--model", "digits", "--data", "digits", "--out", "a.txt"], 1,
+         "E: A checkpoint's name must end in .pt, not 'a.txt'"),
+        (["train", "--model", "sfc", "--data", "mnist", "--data-root", "nowhere", "--out", "a.pt"],
+         5, "E: No MNIST data at nowhere/MNIST/raw/train-images-idx3-ubyte (point --data-root"),
+        (["train", "--model", "sfc", "--data", "mnits", "--out", "a.pt"], 5,
+         "E: Data set must be one of digits, mnist,"),
+        (["train", "--model", "digits", "--data", "digits", "--out", "blocked/a.pt"], 6,
+         "E: Cannot write blocked/a.pt: "),
+        (["fold", "--model", "a.sbnn", "--out", "b.sbnn"], 1,
+         "E: What is folded must be a checkpoint (.pt), not 'a.sbnn'"),
+        (["fold", "--model", "a.pt", "--out", "b.pt"], 1,
+         "E: A netlist's name must end in .sbnn, not 'b.pt'"),
+    ],
+)  # fmt: skip
+def test_errors_are_one_sentence_with_the_cure(
+    tmp_path, monkeypatch, capsys, arguments, code, message
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "blocked").write_text("a file where a folder should be")
+    before = set(tmp_path.iterdir())
+    assert run(*arguments) == code
+    captured = capsys.readouterr()
+    errors = [line for line in captured.err.splitlines() if line.startswith("E: ")]
+    assert len(errors) == 1
+    assert message in errors[0]
+    assert "Traceback" not in captured.err
+    assert captured.out == ""
+    assert set(tmp_path.iterdir()) == before  # nothing half-written
+
+
+def test_wrong_arguments_are_argparses(capsys):
+    with pytest.raises(SystemExit) as raised:
+        run("train", "--epochs", "many")
+    assert raised.value.code == 2
+    with pytest.raises(SystemExit) as raised:
+        run("explode")
+    assert raised.value.code == 2
+
+
+def test_a_model_for_other_images_is_refused(trained, capsys):
+    _, net = trained
+    assert run("eval", "--model", net, "--data", "mnist") == 1
+    assert "takes images of 8×8×1 in 10 classes, but mnist has 28×28×1 in 10" in (
+        capsys.readouterr().err
+    )
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_every_command_has_help(command, capsys):
+    with pytest.raises(SystemExit) as raised:
+        run(command, "--help")
+    assert raised.value.code == 0
+    assert "usage: sbnn-hw" in capsys.readouterr().out
+
+
+def test_every_choice_of_a_training_has_an_option():
+    from dataclasses import fields
+
+    from sbnn_hw.commands.train import OPTIONS
+    from sbnn_hw.train.config import TrainConfig
+
+    flags = {flag.replace("-", "_") for options in OPTIONS.values() for flag, *_ in options}
+    assert flags | {"ec", "flip"} == {field.name for field in fields(TrainConfig)}
+
+
+@pytest.mark.parametrize("arguments", [["doctor"], ["models"], ["--version"], ["info", "--model"]])
+def test_torch_is_not_loaded_where_no_checkpoint_is_read(trained, arguments):
+    """What makes `info` and `doctor` answer at once; nothing is run to find versions."""
+    if arguments[-1] == "--model":
+        arguments = [*arguments, str(trained[1])]
+    script = (
+        "import subprocess, sys\n"
+        "def refuse(*a, **k): raise SystemExit('ran a program')\n"
+        "subprocess.Popen = subprocess.run = refuse\n"
+        "from sbnn_hw.cli import main\n"
+        "try:\n"
+        "    main(sys.argv[1:])\n"
+        "finally:\n"
+        "    heavy = {'torch', 'sklearn', 'matplotlib', 'scipy', 'amaranth'} & set(sys.modules)\n"
+        "    print('heavy', sorted(heavy))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "heavy []"
+
+
+def test_a_closed_pipe_is_not_a_traceback(trained):
+    command = f"{sys.executable} -m sbnn_hw info --model {trained[1]} --json | true"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=ROOT)
+    assert "Traceback" not in done.stderr
+
+
+def test_interrupt_is_not_a_traceback(monkeypatch, capsys):
+    def interrupted(args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sbnn_hw.commands.doctor.run", interrupted)
+    assert run("doctor") == 130
+    assert capsys.readouterr().err.strip() == "W: interrupted"
+
+
+def test_paths_with_spaces_and_quotes(trained, tmp_path, capsys):
+    folder = tmp_path / "a 'quoted' \"folder\"\n;"
+    folder.mkdir()
+    assert run("fold", "--model", trained[0], "--out", folder / "n.sbnn") == 0
+    assert run("info", "--model", folder / "nope.sbnn") == 1
+    assert len(capsys.readouterr().err.strip().splitlines()) == 1
+
+
+def test_a_folder_that_may_not_be_written(trained, tmp_path, capsys):
+    if os.geteuid() == 0:
+        pytest.skip("root may write anywhere")
+    (tmp_path / "closed").mkdir(mode=0o500)
+    assert run("fold", "--model", trained[0], "--out", tmp_path / "closed" / "n.sbnn") == 6

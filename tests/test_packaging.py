@@ -1,0 +1,125 @@
+"""One distribution: the package list is the tree, the wheel works, heavy imports stay at home."""
+
+import ast
+import shutil
+import subprocess
+import sys
+import tomllib
+import venv
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+FOLDERS = [
+    folder
+    for folder in ("sbnn_hw", "train", "rtl_gen", "sim", "boards")
+    if (ROOT / folder).is_dir()
+]
+#: Who may import what.
+HOME = {"torch": {"train"}, "amaranth": {"rtl_gen", "boards"}, "amaranth_boards": {"boards"}}
+
+
+def packages_on_disk():
+    names = set()
+    for folder in FOLDERS:
+        for init in (ROOT / folder).rglob("__init__.py"):
+            parts = init.parent.relative_to(ROOT).parts
+            names.add(".".join(parts if parts[0] == "sbnn_hw" else ("sbnn_hw", *parts)))
+    return names
+
+
+def test_package_list_is_the_tree():
+    assert set(PROJECT["tool"]["setuptools"]["packages"]) == packages_on_disk()
+
+
+def test_every_dependency_has_its_reason():
+    lines = (ROOT / "pyproject.toml").read_text().splitlines()
+    for number, line in enumerate(lines):
+        if line.startswith('  "') and any(mark in line for mark in (">=", "==")):
+            assert lines[number - 1].lstrip().startswith("#"), line
+
+
+def imports_of(path):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield node.module
+
+
+def test_heavy_dependencies_stay_in_their_folder():
+    seen = set()
+    for folder in FOLDERS:
+        for path in (ROOT / folder).rglob("*.py"):
+            for name in imports_of(path):
+                root = name.split(".")[0]
+                seen.add(root)
+                assert folder in HOME.get(root, {folder}), f"{path} imports {name}"
+                # Between folders always by the one root.
+                assert root not in ("train", "rtl_gen", "sim", "boards"), f"{path} imports {name}"
+    assert "torch" in seen
+
+
+def test_makefile_checks_the_types_of_every_folder():
+    line = next(x for x in (ROOT / "Makefile").read_text().splitlines() if x.startswith("FOLDERS"))
+    assert line.split(":=")[1].split() == [
+        f for f in FOLDERS if f != "sbnn_hw" and (ROOT / f / "__init__.py").exists()
+    ]
+
+
+def test_wheel_works_without_the_sources_and_without_torch(tmp_path):
+    """A wheel in an empty environment: only numpy is there, and netlists still work."""
+    # From a copy: setuptools leaves a build folder, from which a later wheel would take old files.
+    source = tmp_path / "source"
+    for folder in FOLDERS:
+        shutil.copytree(ROOT / folder, source / folder)
+    for file in ("pyproject.toml", "README.md"):
+        shutil.copy(ROOT / file, source)
+    subprocess.run(
+        [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", tmp_path, source],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    (wheel,) = tmp_path.glob("*.whl")
+    venv.create(tmp_path / "env", with_pip=False)
+    python = tmp_path / "env/bin/python"
+    target = subprocess.run(
+        [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
+        check=True, capture_output=True, text=True,
+    ).stdout.strip()  # fmt: skip
+    subprocess.run(
+        [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", target, wheel],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    import numpy
+
+    numpy_home = str(Path(numpy.__file__).parent.parent)
+    script = (
+        f"import sys; sys.path.append({numpy_home!r})\n"
+        "sys.modules.update(dict.fromkeys(['torch', 'sklearn']))\n"  # as if not installed
+        "import importlib.util as u; find = u.find_spec\n"
+        "u.find_spec = lambda n, *a: None if n == 'torch' else find(n, *a)\n"
+        "import sbnn_hw; assert 'env' in sbnn_hw.__file__\n"
+        "from sbnn_hw.cli import main\n"
+        "sys.exit(main(sys.argv[1:]))\n"
+    )
+
+    def run(*arguments):
+        return subprocess.run(
+            [python, "-c", script, *arguments], capture_output=True, text=True, cwd=tmp_path
+        )
+
+    models = run("models")
+    assert models.returncode == 0, models.stderr
+    assert "mnist_sfc_95" in models.stdout  # the recipes are in the wheel
+    refused = run("eval", "--model", str(ROOT / "models/digits.pt"), "--data", "digits")
+    assert refused.returncode == 3
+    assert refused.stderr.startswith("E: Checkpoints and training need PyTorch (pip install")
+    train = run("train", "--recipe", "digits", "--out", "a.pt")
+    assert train.returncode == 3
+
+
+@pytest.mark.parametrize("name", ["tests", "bench", "docs", "models"])
+def test_only_the_library_is_installed(name):
+    assert not any(p.startswith(name) for p in PROJECT["tool"]["setuptools"]["packages"])
