@@ -65,3 +65,21 @@ def test_flags_in_pages_exist():
             subparser = _parser(command)._subparsers._group_actions[0].choices[command]
             for flag in re.findall(r"(--[a-z][a-z0-9-]*)", rest):
                 assert flag in subparser._option_string_actions, f"{page.name}: {command} {flag}"
+
+
+def test_python_in_the_readme_runs():
+    """The example for the library, exactly as printed."""
+    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+    names = {}
+    exec(compile(code, "README.md", "exec"), names)
+    assert names["outcome"].values["conv0"].shape == (4, 28, 28, 16)
+
+
+def test_numbers_in_the_readme_are_those_of_the_cards():
+    text = (ROOT / "README.md").read_text()
+    for name in ("digits", "mnist_sfc_95", "mnist_sfc_98"):
+        card = (ROOT / f"models/{name}.md").read_text()
+        accuracy = re.search(r"\| test accuracy of the netlist \| ([0-9.]+)% \|", card)[1]
+        ones = re.search(r"\| ones \(U\) \| (.*?) \|", card)[1]
+        row = next(line for line in text.splitlines() if f"models/{name}.pt" in line)
+        assert f"| {ones} | {accuracy} % |" in row
