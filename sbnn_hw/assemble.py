@@ -1,7 +1,8 @@
 """Put an integer network together from trained layers: thresholds, constants, what nobody reads.
 
 Whoever has trained layers (the fold of a checkpoint, an importer) describes them one after the
-other; each is folded with what is known to be constant in front of it.
+other; each is folded with what is known to be constant in front of it. What cannot be folded is
+refused with a reason; the caller knows the layer's name and puts it in front.
 """
 
 from dataclasses import dataclass, replace
@@ -27,6 +28,7 @@ from sbnn_hw.netlist import (
     Stage,
     Taps,
     Window,
+    kernel_histogram,
 )
 
 __all__ = ["Assembler", "LayerReport"]
@@ -74,12 +76,9 @@ class Assembler:
         """What the last stage hands on."""
         return self._edge
 
-    def _append(self, name: str, operation: Any, ones: int | None = None) -> None:
-        try:
-            edge = operation.infer(self._edge)
-        except ModelRejected as error:
-            raise ModelRejected(f"Layer {name}: {error}") from None
-        self._stages.append(Stage(name, operation, (len(self._stages) - 1,), ones))
+    def _append(self, name: str, operation: Any, **trained: Any) -> None:
+        edge = operation.infer(self._edge)
+        self._stages.append(Stage(name, operation, (len(self._stages) - 1,), **trained))
         self._edge = edge
 
     # Stages without taps
@@ -106,9 +105,7 @@ class Assembler:
     def linear(self, name: str, taps: Taps, *, eta: Fraction, xi: Fraction, norm: Norm) -> None:
         """Add a linear layer of weights η·(w01 + ξ)."""
         if self._edge.shape != (taps.width,):
-            raise ModelRejected(
-                f"Layer {name} takes {taps.width} inputs, but receives {self._edge.shape!r}"
-            )
+            raise ModelRejected(f"it takes {taps.width} inputs, but receives {self._edge.shape!r}")
         self._add_layer(name, taps, eta, xi, norm, None)
 
     def conv(
@@ -127,7 +124,7 @@ class Assembler:
         channels = taps.width // window.size
         if len(self._edge.shape) != 3 or self._edge.channels != channels:
             raise ModelRejected(
-                f"Layer {name} takes maps of {channels} channels, but receives {self._edge.shape!r}"
+                f"it takes maps of {channels} channels, but receives {self._edge.shape!r}"
             )
         # A placeholder with the right geometry; `_add_layer` fills in the thresholds.
         if not any(window.padding):
@@ -183,10 +180,7 @@ class Assembler:
             most_tapped=live * maximum,
             most_others=(positions * stay - live) * maximum,
         )
-        try:
-            solution = solve(problem)
-        except ModelRejected as error:
-            raise ModelRejected(f"Layer {name}: {error}") from None
+        solution = solve(problem)
 
         constant = solution.constants >= 0
         kept = taps.only(~dropped & ~constant[taps.neurons])
@@ -209,7 +203,10 @@ class Assembler:
             )
         )
         layer = _canonical(layer, edge, solution.constants)
-        self._append(name, layer, ones=len(taps.indices))
+        trained: dict[str, Any] = {"ones": len(taps.indices)}
+        if conv is not None and conv.window.kernel == (3, 3):
+            trained["kernels"] = kernel_histogram(taps, channels, groups)
+        self._append(name, layer, **trained)
         self._constants = solution.constants
         self.reports.append(
             LayerReport(
@@ -227,11 +224,9 @@ class Assembler:
         """Add the class scores η·z'_j + offset_j; what is common to all classes is left out."""
         edge, maximum = self._edge, self._edge.maximum
         if edge.shape != (taps.width,):
-            raise ModelRejected(
-                f"Layer {name} takes {taps.width} inputs, but receives {edge.shape!r}"
-            )
+            raise ModelRejected(f"it takes {taps.width} inputs, but receives {edge.shape!r}")
         if eta == 0:
-            raise ModelRejected(f"Layer {name}: η is zero, so all its weights are alike")
+            raise ModelRejected("η is zero, so all its weights are alike")
         value = self._constants[taps.indices].astype(np.int64)
         dropped = value >= 0
         reads = np.where(taps.inverted, 1 - value, value)
@@ -242,13 +237,10 @@ class Assembler:
             maximum * offset / abs(eta) + sign * int(steps)
             for offset, steps in zip(offsets, known, strict=True)
         ]
-        try:
-            shift, rounded = align_scores(exact, [int(n) * maximum for n in kept.fan_in])
-            layer = Scores(
-                taps=kept, negative=eta < 0, shift=shift, offsets=np.array(rounded, np.int64)
-            )
-        except (ModelRejected, OverflowError) as error:
-            raise ModelRejected(f"Layer {name}: {error}") from None
+        shift, rounded = align_scores(exact, [int(n) * maximum for n in kept.fan_in])
+        if max(map(abs, rounded)) >= 1 << 60:
+            raise ModelRejected("its offsets are too large; train it again")
+        layer = Scores(taps=kept, negative=eta < 0, shift=shift, offsets=np.array(rounded))
         self._append(name, layer, ones=len(taps.indices))
         self.reports.append(LayerReport(name, 0, 0, 0, 0, 0, int((self._constants >= 0).sum())))
 

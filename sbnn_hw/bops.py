@@ -10,9 +10,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from sbnn_hw.netlist import Conv2d, Layer, Network
+from sbnn_hw.netlist import Conv2d, Layer, Network, kernel_histogram
 
 __all__ = [
     "Kernels",
@@ -125,13 +124,14 @@ class NetworkCount:
 def count(network: Network) -> NetworkCount:
     """Count what a network has and does for one image."""
     layers = []
-    kernels: list[tuple[npt.NDArray[np.int64], int]] = []
+    kernels: list[tuple[tuple[int, ...], int]] = []
     for number, stage, layer in network.layers():
         edge = network.edge_into(number)
         neurons, windows = len(layer.taps), layer.windows(edge)
         inputs, connections = layer.inputs_per_neuron(edge), layer.connections
         xi, k = (layer.xi, layer.k) if isinstance(layer, Layer) else (0, 0)
-        q = layer.counted_inputs(edge) * windows if xi else 0
+        groups = layer.groups if isinstance(layer, Conv2d) else 1
+        q = inputs * groups * windows if xi else 0
         binary = edge.bits == 1
         macs = inputs * neurons * windows if binary else 0
         taps = connections * windows
@@ -157,28 +157,22 @@ def count(network: Network) -> NetworkCount:
             )
         )
         if isinstance(layer, Conv2d) and layer.window.kernel == (3, 3) and binary:
-            kernels.append((_hamming_weights(layer), windows))
+            own = stage.kernels
+            if own is None:
+                own = kernel_histogram(layer.taps, layer.channels, layer.groups)
+            kernels.append((own, windows))
     return NetworkCount(tuple(layers), count_kernels(kernels) if kernels else None)
 
 
-def _hamming_weights(layer: Conv2d) -> npt.NDArray[np.int64]:
-    """Return the number of taps in each 3×3 kernel: one for each neuron and channel."""
-    per_group = layer.channels // layer.groups
-    channel = layer.taps.indices.astype(np.int64) % layer.channels % per_group
-    kernel = layer.taps.neurons * per_group + channel
-    return np.bincount(kernel, minlength=len(layer.taps) * per_group)
-
-
-def count_kernels(layers: list[tuple[npt.NDArray[np.int64], int]]) -> Kernels:
-    """Return the measures of 3×3 kernels, given their Hamming weights and output positions."""
+def count_kernels(layers: list[tuple[tuple[int, ...], int]]) -> Kernels:
+    """Return the measures of 3×3 kernels, given each layer's histogram and output positions."""
     histogram = np.zeros(10, np.int64)
     operations = dropped = skipped = 0
-    for weights, positions in layers:
-        own = np.bincount(weights, minlength=10)
-        histogram += own
-        operations += 9 * positions * len(weights)
-        dropped += 9 * positions * int(own[0] + own[1])
-        skipped += positions * int(9 * len(weights) - weights.sum())
+    for own, positions in layers:
+        histogram += np.array(own)
+        operations += 9 * positions * sum(own)
+        dropped += 9 * positions * (own[0] + own[1])
+        skipped += positions * sum((9 - weight) * number for weight, number in enumerate(own))
     total = int(histogram.sum())
     k0, k1 = int(histogram[0]) / total, int(histogram[1]) / total
     return Kernels(

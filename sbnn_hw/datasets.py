@@ -16,7 +16,7 @@ from typing import IO, Any, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from sbnn_hw.errors import DataMissing, ToolMissing
+from sbnn_hw.errors import DataMissing, ToolMissing, UsageError
 
 __all__ = ["DATASETS", "Dataset", "Images", "default_root", "find"]
 
@@ -75,7 +75,7 @@ def default_root() -> Path:
 def find(name: str) -> Dataset:
     """Return the data set of that name."""
     if name not in DATASETS:
-        raise DataMissing(f"Data set must be one of {', '.join(DATASETS)}, not {name!r}")
+        raise UsageError(f"Data set must be one of {', '.join(DATASETS)}, not {name!r}")
     return DATASETS[name]
 
 

@@ -7,6 +7,7 @@ __all__ = [
     "SbnnError",
     "ToolFailed",
     "ToolMissing",
+    "UsageError",
 ]
 
 
@@ -20,6 +21,12 @@ class ModelRejected(SbnnError):
     """A model, checkpoint or netlist that is not what it should be."""
 
     exit_code = 1
+
+
+class UsageError(SbnnError):
+    """Arguments that cannot be meant; the exit code is the one that argparse has."""
+
+    exit_code = 2
 
 
 class ToolMissing(SbnnError):

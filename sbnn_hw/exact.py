@@ -31,6 +31,8 @@ LARGEST_K = 40
 _ROWS = 1 << 21
 # A generous bound on the relative rounding error of a dozen operations (2^−53 each).
 _SLACK = 2.0**-46
+# Well above the smallest number that a double holds with full precision.
+_NORMAL = 1e-290
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,16 +133,27 @@ class _Solver:
         eta, xi, m = float(p.eta), float(p.xi), float(p.maximum)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             root = np.sqrt(norm.variance + norm.eps)
+            above, below = -m * norm.bias * root, 2 * gain * eta
+            centre = m * norm.mean / (2 * eta)
             terms = [
-                (m * norm.mean / (2 * eta))[None],
-                (-m * norm.bias * root / (2 * gain * eta))[None],
+                centre[None],
+                (above / below)[None],
                 m * (p.taps + xi * p.inputs) / 2,
                 -(p.constant_taps + xi * p.constant_inputs),
             ]
             self.theta = sum(terms).ravel()  # type: ignore[union-attr]
             sizes = sum(np.abs(term) for term in terms) + abs(m * xi) * p.inputs
-            self.error = (sizes * _SLACK + 1e-290).ravel()
+            self.error = (sizes * _SLACK).ravel()
+            # Below the normal numbers the relative error has no bound.
+            tiny = np.abs(below) < _NORMAL
+            for value, factor in (
+                (above, norm.bias),
+                (above / below, norm.bias),
+                (centre, norm.mean),
+            ):
+                tiny |= (np.abs(value) < _NORMAL) & (factor != 0)
         lost = ~np.isfinite(self.theta) | ~np.isfinite(self.error)
+        lost |= np.tile(tiny | (abs(eta) < _NORMAL), self.shape[0])
         self.theta[lost], self.error[lost] = 0.0, np.inf
 
     def _parts(self, segment: int) -> tuple[Fraction, Fraction, Fraction]:

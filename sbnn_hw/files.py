@@ -1,15 +1,17 @@
 """Write files so that a reader sees the whole new one or the whole old one, never a half."""
 
 import contextlib
+import fcntl
+import glob
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
 from sbnn_hw.errors import OutputRefused
 
-__all__ = ["check_writable", "write_atomically"]
+__all__ = ["check_writable", "exclusive", "remove_partials", "write_atomically"]
 
 
 def check_writable(path: Path) -> None:
@@ -22,6 +24,32 @@ def check_writable(path: Path) -> None:
             pass
     except OSError as error:
         raise OutputRefused(f"Cannot write {path}: {error.strerror or error}") from None
+
+
+@contextlib.contextmanager
+def exclusive(path: Path) -> Iterator[None]:
+    """Keep other processes from writing ``path`` as long as this one does."""
+    check_writable(path)
+    lock = path.with_name(f".{path.name}.lock")
+    with lock.open("w") as file:
+        try:
+            # The system lets go of it even if this process is killed.
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise OutputRefused(
+                f"Another process is writing {path}; wait for it, or choose another name"
+            ) from None
+        try:
+            yield
+        finally:
+            lock.unlink(missing_ok=True)
+
+
+def remove_partials(path: Path) -> None:
+    """Remove what a process that was killed while it wrote ``path`` left beside it."""
+    for partial in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
+        with contextlib.suppress(OSError):
+            partial.unlink()
 
 
 def write_atomically(path: Path, write: Callable[[IO[bytes]], Any]) -> None:

@@ -4,7 +4,7 @@ import importlib.util
 from pathlib import Path
 
 from sbnn_hw import netlist
-from sbnn_hw.errors import ModelRejected, ToolMissing
+from sbnn_hw.errors import ToolMissing, UsageError
 from sbnn_hw.netlist import Network
 
 __all__ = ["open_network", "require_torch"]
@@ -28,6 +28,4 @@ def open_network(path: Path) -> Network:
         from sbnn_hw.train.fold import fold_checkpoint
 
         return fold_checkpoint(path).network
-    raise ModelRejected(
-        f"A model must be a checkpoint (.pt) or a netlist (.sbnn), not {str(path)!r}"
-    )
+    raise UsageError(f"A model must be a checkpoint (.pt) or a netlist (.sbnn), not {str(path)!r}")

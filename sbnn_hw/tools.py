@@ -1,7 +1,9 @@
-"""Which tools are here: Python packages by their metadata, programs by PATH. Nothing is run."""
+"""Which tools are here: Python packages by their metadata, other programs by asking them."""
 
 import platform
+import re
 import shutil
+import subprocess
 import sys
 from dataclasses import asdict, dataclass
 from importlib import metadata
@@ -46,7 +48,7 @@ TOOLS = (
     Tool("scikit-learn", "has the digits data", _TRAIN, package="scikit-learn"),
     Tool("tqdm", "draws the progress bar", _TRAIN, package="tqdm"),
     Tool("matplotlib", "draws the training log", _TRAIN, package="matplotlib"),
-    Tool("torchrun", "trains in several processes", _TRAIN, program="torchrun"),
+    Tool("torchrun", "trains in several processes", _TRAIN, package="torch", program="torchrun"),
     Tool("make", "runs `make demo` and `make test`", "apt install make", program="make"),
     Tool("g++", "compiles simulations", "apt install g++", program="g++"),
 )
@@ -76,5 +78,19 @@ def _find(tool: Tool) -> Finding:
         # Programs of this virtual environment are found even where it is not activated.
         here = str(Path(sys.executable).parent)
         path = shutil.which(tool.program) or shutil.which(tool.program, path=here)
-    found = version is not None or path is not None
+        if path is not None and tool.package is None:
+            version = _ask(path)
+    found = path is not None if tool.program is not None else version is not None
     return Finding(tool.name, tool.purpose, tool.cure, found, version, path)
+
+
+def _ask(path: str) -> str | None:
+    """Return the version that a native program states; it is asked nothing else."""
+    try:
+        done = subprocess.run(
+            [path, "--version"], capture_output=True, text=True, timeout=5, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    match = re.search(r"\d+(\.\d+)+", done.stdout)
+    return match[0] if match else None

@@ -17,7 +17,12 @@ from torch import Tensor, nn
 
 from sbnn_hw.exact import compare_with_root
 from sbnn_hw.train.fold import NORMS, Folded, flat_modules, norm_values
-from sbnn_hw.train.layers import SignActivation, SparseBinaryConv2d, SparseBinaryLayer
+from sbnn_hw.train.layers import (
+    SignActivation,
+    SparseBinaryConv2d,
+    SparseBinaryLayer,
+    SparseBinaryScores,
+)
 
 __all__ = ["Agreement", "check_agreement"]
 
@@ -29,8 +34,10 @@ CLOSE = 1e-9
 class Agreement:
     """What the comparison of a model and its network found.
 
-    ``close`` lists (stage, image, index) of the pre-activations that rationals decided, and
-    whether doubles had them right; ``first`` is the first mismatch.
+    ``bits`` counts the hidden bits that were compared, those of the encoder and of neurons that
+    are not built left out. ``close`` lists (stage, image, index) of the pre-activations, and of
+    the images whose two best scores, rationals decided, and whether doubles had them right;
+    ``first`` is the first mismatch.
     """
 
     images: int = 0
@@ -92,6 +99,11 @@ def _check_chunk(
             _compare(stage_of[index], x, outcome.values[stage_of[index]], absent, start, result)
     result.images += len(pixels)
     classes = x.argmax(1).numpy()
+    best = x.topk(2, dim=1).values
+    for image in torch.nonzero(best[:, 0] - best[:, 1] < CLOSE).flatten().tolist():
+        winner = run.best_class(image)
+        result.close.append(("scores", start + image, (winner,), bool(classes[image] == winner)))
+        classes[image] = winner
     wrong = np.flatnonzero(classes != outcome.classes)
     result.class_mismatches += len(wrong)
     if len(wrong) and result.first is None:
@@ -114,7 +126,9 @@ def _compare(
         want = want.transpose(0, 2, 3, 1)
     different = want != (got > 0)
     different[..., absent[name]] = False  # nothing reads them, so they are not built
-    result.bits += different.size
+    if name != "encode":
+        built = different.shape[-1] - len(absent[name])
+        result.bits += different[..., 0].size * built
     count = int(different.sum())
     result.mismatches += count
     if count and result.first is None:
@@ -129,6 +143,7 @@ class _Run:
         self.modules = modules
 
     def begin(self, index: int, layer: nn.Module, x: Tensor) -> None:
+        assert isinstance(layer, SparseBinaryLayer)
         self.start, self.layer, self.x = index, layer, x
 
     def decide(self, sign: int, where: list[int]) -> bool:
@@ -169,8 +184,15 @@ class _Run:
         return y.shape[2], y.shape[3]
 
     def _fires(self, norm: nn.Module | None, image: int, channel: int, position: list[int]) -> bool:
+        z = self._exact_z(image, channel, position)
+        values = norm_values(norm, len(self.layer.weight))
+        gain, mean, bias = (Fraction(v[channel]) for v in (values.gain, values.mean, values.bias))
+        spread = Fraction(values.variance[channel]) + Fraction(values.eps)
+        return compare_with_root(gain * (z - mean), -bias, spread) >= 0
+
+    def _exact_z(self, image: int, channel: int, position: list[int]) -> Fraction:
+        """Return Σ w·x of a neuron, exactly."""
         layer = self.layer
-        assert isinstance(layer, SparseBinaryLayer)
         affine = layer.domain.exact()
         signs = layer.signs()[channel]
         x, inside = self._inputs(layer, image, channel, position)
@@ -181,10 +203,17 @@ class _Run:
             if valid:
                 one = weight if layer.domain.signed else (weight > 0)
                 total += (int(one) + affine.xi) * _exact_input(value)
-        values = norm_values(norm, len(layer.weight))
-        gain, mean, bias = (Fraction(v[channel]) for v in (values.gain, values.mean, values.bias))
-        spread = Fraction(values.variance[channel]) + Fraction(values.eps)
-        return compare_with_root(gain * (affine.eta * total - mean), -bias, spread) >= 0
+        return affine.eta * total
+
+    def best_class(self, image: int) -> int:
+        """Return the first class of largest score, by rationals; the scale is positive."""
+        layer = self.layer
+        scores = [self._exact_z(image, c, []) for c in range(len(layer.weight))]
+        if isinstance(layer, SparseBinaryScores):
+            unit = abs(layer.domain.exact().eta)
+            offsets = layer.rounded_offset().double().tolist()
+            scores = [z + unit * Fraction(o) for z, o in zip(scores, offsets, strict=True)]
+        return scores.index(max(scores))
 
     def _inputs(
         self, layer: SparseBinaryLayer, image: int, channel: int, position: list[int]

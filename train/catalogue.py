@@ -65,7 +65,7 @@ FORMS = {
 def find_topology(name: str) -> Topology:
     """Return the model of a name, or the one that a form describes."""
     kind, colon, form = name.partition(":")
-    if colon and kind == "mlp":
+    if colon and kind == "mlp" and form:
         return Topology(name, FORMS["mlp:256,256"], (), _widths(form, name))
     if colon and kind == "conv":
         convolutions, _, hidden = form.partition("/")
@@ -73,6 +73,8 @@ def find_topology(name: str) -> Topology:
         return Topology(name, "", layers, _widths(hidden, name), "integer")
     if name in MODELS:
         return MODELS[name]
+    if colon and kind == "mlp":
+        raise ModelRejected(f"Model {name!r} must list one width or more, as in mlp:256,256")
     near = difflib.get_close_matches(name, MODELS, 1)
     hint = f" (did you mean {near[0]}?)" if near else ""
     raise ModelRejected(

@@ -83,6 +83,8 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
 
 def read_tensors(path: Path, kind: str) -> dict[str, Any]:
     """Read a file that `torch.save` wrote, running nothing of it."""
+    if path.is_dir():
+        raise ModelRejected(f"{path} is a folder; name a {kind} in it")
     if not path.is_file():
         raise ModelRejected(f"No {kind} at {path} (train one with `sbnn-hw train`)")
     try:
@@ -90,10 +92,11 @@ def read_tensors(path: Path, kind: str) -> dict[str, Any]:
             warnings.simplefilter("ignore")  # about old file formats, which are refused below
             content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # whatever a hostile or damaged file makes torch raise
-        reason = "it carries code" if "weights_only" in str(error).lower() else "it is damaged"
-        if "PytorchStreamReader" not in str(error) and reason == "it is damaged":
-            reason = "it is damaged or something else"
-        raise ModelRejected(f"{path} is not a {kind} ({reason}); nothing in it was run") from None
+        code = "Unsupported global" in str(error) or "Unsupported class" in str(error)
+        reason = (
+            "it carries code, which was not run" if code else "it is damaged, or something else"
+        )
+        raise ModelRejected(f"{path} is not a {kind} ({reason}); train it again") from None
     if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
         raise ModelRejected(f"{path} is not a {kind} (it holds {type(content).__name__})")
     return content
@@ -131,8 +134,15 @@ def load_checkpoint(path: Path) -> Checkpoint:
 
 def _fill(model: nn.Sequential, values: object) -> None:
     """Put a checkpoint's values into a model that has no storage yet."""
-    if not isinstance(values, Mapping) or not all(isinstance(v, Tensor) for v in values.values()):
-        raise ModelRejected("its values are not tensors")
+    plain = isinstance(values, Mapping) and all(
+        isinstance(key, str)
+        and isinstance(value, Tensor)
+        and value.layout == torch.strided
+        and value.device.type == "cpu"
+        for key, value in values.items()
+    )
+    if not isinstance(values, Mapping) or not plain:
+        raise ModelRejected("its values are not named tensors")
     state: dict[str, Tensor] = dict(values)
     for name, layer in _layers(model).items():
         shape = layer.weight.shape
@@ -149,7 +159,7 @@ def _fill(model: nn.Sequential, values: object) -> None:
         if isinstance(layer.domain, LearnedOnGrid):
             numerator = state.pop(f"{name}.domain.xi_integer", torch.tensor([]))
             bits = state.pop(f"{name}.domain.xi_bits", torch.tensor([]))
-            if numerator.dtype != torch.int64 or numerator.numel() != 1 or bits.numel() != 1:
+            if not all(x.dtype == torch.int64 and x.numel() == 1 for x in (numerator, bits)):
                 raise ModelRejected(f"layer {name} lacks the integers of ξ")
             if int(bits) != layer.domain.bits or abs(int(numerator)) >= 1 << 24:
                 raise ModelRejected(f"layer {name} has a ξ that is not on its grid")

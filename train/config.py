@@ -19,6 +19,9 @@ class TrainConfig:
 
     Parameters
     ----------
+    gradient : str
+        Gradient through the weights' sign. Empty chooses ``clipped``, and with top-k ``identity``:
+        top-k moves latents far beyond one, where a clipped gradient would freeze them.
     ec : float
         The constraint on the share of ones: 0.05 is 95 % sparse.
     method : str
@@ -35,6 +38,9 @@ class TrainConfig:
         Training images held out to choose the epoch by.
     recalibrate : int
         Training images from which the batch-norm statistics are computed anew each epoch.
+    threads : int
+        Threads of torch (0: as many as it chooses). Weights are the same bit for bit only for the
+        same number.
     """
 
     model: str
@@ -42,7 +48,7 @@ class TrainConfig:
     domain: str = "learned"
     xi_bits: int | None = None
     init: str = "unit"
-    gradient: str = "clipped"
+    gradient: str = ""
     encoder: str = ""
     thresholds: tuple[int, ...] = ()
     padding: int = 0
@@ -69,6 +75,7 @@ class TrainConfig:
     validation: int = 5000
     recalibrate: int = 20000
     seed: int = 0
+    threads: int = 0
 
     def __post_init__(self) -> None:
         for name, value, choices in (
@@ -78,25 +85,26 @@ class TrainConfig:
         ):
             if value not in choices:
                 raise ModelRejected(f"{name} must be one of {', '.join(choices)}, not {value!r}")
-        for name, number, good in (
-            ("EC", self.ec, 0 < self.ec <= 1),
-            ("Gamma", self.gamma, 0 <= self.gamma < 1),
-            ("Epochs", self.epochs, self.epochs >= 1),
-            ("Batch", self.batch, self.batch >= 2),
-            ("Learning rate", self.lr, 0 < self.lr <= 10),
-            ("Validation", self.validation, self.validation >= 0),
-            ("Recalibrate", self.recalibrate, self.recalibrate >= 0),
-            ("Distill", self.distill, 0 <= self.distill <= 1),
-            ("Temperature", self.temperature, self.temperature > 0),
-            ("EC until", self.ec_until, 0 < self.ec_until <= 1),
-            ("Clamp", self.clamp, self.clamp >= 0),
-            ("Crop", self.crop, 0 <= self.crop <= 16),
-            ("MixUp", self.mixup, 0 <= self.mixup <= 10),
-            ("Beta2", self.beta2, 0 < self.beta2 < 1),
-            ("Seed", self.seed, 0 <= self.seed < 2**63),
+        for name, number, low, high in (
+            ("Clamp", self.clamp, 0, 1e6),
+            ("Crop", self.crop, 0, 16),
+            ("Distill", self.distill, 0, 1),
+            ("EC until", self.ec_until, 1e-9, 1),
+            ("EC (the share of ones, 1 − sparsity)", self.ec, 1e-9, 1),
+            ("Epochs", self.epochs, 1, 10**6),
+            ("Batch", self.batch, 2, 10**6),
+            ("Beta2", self.beta2, 0.1, 0.999999),
+            ("Gamma", self.gamma, 0, 0.999),
+            ("Learning rate", self.lr, 1e-9, 10),
+            ("MixUp", self.mixup, 0, 10),
+            ("Recalibrate", self.recalibrate, 0, 10**9),
+            ("Seed", self.seed, 0, 2**63 - 1),
+            ("Temperature", self.temperature, 1e-3, 1e3),
+            ("Threads", self.threads, 0, 1024),
+            ("Validation", self.validation, 0, 10**9),
         ):
-            if not good:
-                raise ModelRejected(f"{name} is out of range: {number!r}")
+            if not low <= number <= high:
+                raise ModelRejected(f"{name} must be between {low} and {high}, not {number!r}")
         if self.domain == "signed" and self.method == "penalty":
             raise ModelRejected(
                 "The sparsity penalty is not defined for signed taps; use --method topk"
@@ -111,9 +119,8 @@ class TrainConfig:
         """Return the part that makes the model, for images of a shape."""
         own = {f.name for f in fields(ModelConfig)}
         same = {k: v for k, v in asdict(self).items() if k in own}
-        # Top-k moves latents far beyond one: a clipped gradient would freeze them there.
-        if self.method == "topk" and self.gradient == "clipped":
-            same["gradient"] = "identity"
+        if not self.gradient:
+            same["gradient"] = "identity" if self.method == "topk" else "clipped"
         return ModelConfig(name=self.model, shape=shape, classes=classes, **same)
 
     def to_dict(self) -> dict[str, Any]:

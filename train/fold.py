@@ -1,5 +1,7 @@
 """Fold a trained model to the integer network that is exactly it; torch ends here."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -82,6 +84,15 @@ def fold_model(
     return _Fold(flat_modules(model), shape).run(drop_unread)
 
 
+@contextmanager
+def _naming(layer: str) -> Iterator[None]:
+    """Put the name of the layer in front of what is wrong with it."""
+    try:
+        yield
+    except ModelRejected as error:
+        raise ModelRejected(f"Layer {layer}: {error}") from None
+
+
 class _Fold:
     def __init__(self, modules: list[tuple[str, nn.Module]], shape: tuple[int, int, int]) -> None:
         self.modules = [
@@ -115,7 +126,8 @@ class _Fold:
                 self._flatten(name, module)
             elif isinstance(module, nn.MaxPool2d):
                 stage = self.name("pool")
-                self.assembler.pool(stage, _pool_window(name, module))
+                with _naming(name):
+                    self.assembler.pool(stage, _pool_window(module))
                 self.outputs[stage] = index
             elif isinstance(module, SparseBinaryLayer):
                 at = self._layer(at, name, module)
@@ -146,14 +158,14 @@ class _Fold:
     def _layer(self, at: int, name: str, layer: SparseBinaryLayer) -> int:
         """Fold a layer with the pool, batch norm and sign behind it; return what comes next."""
         norm: nn.Module | None = None
-        pools: list[tuple[int, str, nn.MaxPool2d, bool]] = []
+        pools: list[tuple[str, nn.MaxPool2d, bool]] = []
         end = at
-        for index, other, module in self.modules[at:]:
+        for _, other, module in self.modules[at:]:
             end += 1
             if isinstance(module, NORMS) and norm is None:
                 norm, norm_name = module, other
             elif isinstance(module, nn.MaxPool2d):
-                pools.append((index, other, module, norm is None))
+                pools.append((other, module, norm is None))
             elif isinstance(module, SignActivation):
                 break
             else:
@@ -164,7 +176,7 @@ class _Fold:
         else:
             if norm is not None or pools:
                 raise ModelRejected(
-                    f"Layer {norm_name if norm is not None else pools[0][1]} gives the scores "
+                    f"Layer {norm_name if norm is not None else pools[0][0]} gives the scores "
                     f"of {name} a scale of their own for each class, which cannot be folded; end "
                     f"with SparseBinaryScores"
                 )
@@ -172,40 +184,37 @@ class _Fold:
             return end
         if isinstance(layer, SparseBinaryScores):
             raise ModelRejected(f"Layer {name}: SparseBinaryScores must be the last layer")
-        try:
+        with _naming(name):
             affine = layer.domain.exact()
             values = norm_values(norm, len(layer.weight))
             taps = self._taps(layer)
-        except ModelRejected as error:
-            raise ModelRejected(f"Layer {name}: {error}") from None
-        stage = self.name("conv" if isinstance(layer, SparseBinaryConv2d) else "linear")
-        if isinstance(layer, SparseBinaryConv2d):
-            self.assembler.conv(
-                stage,
-                taps,
-                eta=affine.eta,
-                xi=affine.xi,
-                norm=values,
-                window=Window(layer.kernel_size, layer.stride, layer.padding),
-                groups=layer.groups,
-                border="minus" if layer.padding_value == -1 else "zero",
-            )
-        elif pools:
-            raise ModelRejected(f"Layer {pools[0][1]}: a pool must follow a convolution")
-        else:
-            self.assembler.linear(stage, taps, eta=affine.eta, xi=affine.xi, norm=values)
-        for _, other, pool, before_norm in pools:
+            stage = self.name("conv" if isinstance(layer, SparseBinaryConv2d) else "linear")
+            if isinstance(layer, SparseBinaryConv2d):
+                self.assembler.conv(
+                    stage,
+                    taps,
+                    eta=affine.eta,
+                    xi=affine.xi,
+                    norm=values,
+                    window=Window(layer.kernel_size, layer.stride, layer.padding),
+                    groups=layer.groups,
+                    border="minus" if layer.padding_value == -1 else "zero",
+                )
+            else:
+                self.assembler.linear(stage, taps, eta=affine.eta, xi=affine.xi, norm=values)
+        for other, pool, before_norm in pools:
             # The largest z is the smallest y where the batch norm's scale is negative.
             all_of = values.gain < 0 if before_norm else np.zeros(len(taps), bool)
             stage = self.name("pool")
-            self.assembler.pool(stage, _pool_window(other, pool), all_of)
+            with _naming(other):
+                self.assembler.pool(stage, _pool_window(pool), all_of)
         self.outputs[stage] = self.modules[end - 1][0]
         return end
 
     def _scores(self, name: str, layer: SparseBinaryLayer) -> None:
         if not isinstance(layer, SparseBinaryLinear):
             raise ModelRejected(f"Layer {name}: the last layer must be linear")
-        try:
+        with _naming(name):
             affine = layer.domain.exact()
             taps = self._taps(layer)
             offsets = [Fraction(0)] * len(taps)
@@ -214,9 +223,7 @@ class _Fold:
                 if not all(np.isfinite(values)):
                     raise ModelRejected("its offsets are not finite; train it again")
                 offsets = [abs(affine.eta) * Fraction(value) for value in values]
-        except ModelRejected as error:
-            raise ModelRejected(f"Layer {name}: {error}") from None
-        self.assembler.scores("scores", taps, eta=affine.eta, offsets=offsets)
+            self.assembler.scores("scores", taps, eta=affine.eta, offsets=offsets)
 
     @torch.no_grad()
     def _taps(self, layer: SparseBinaryLayer) -> Taps:
@@ -273,11 +280,9 @@ def norm_values(norm: nn.Module | None, neurons: int) -> Norm:
     return Norm(**values, eps=float(norm.eps))  # type: ignore[arg-type]
 
 
-def _pool_window(name: str, pool: nn.MaxPool2d) -> Window:
+def _pool_window(pool: nn.MaxPool2d) -> Window:
     if pool.ceil_mode or pool.return_indices or _pair(pool.dilation) != (1, 1):
-        raise ModelRejected(
-            f"Layer {name}: a pool with ceil_mode, dilation or indices cannot be folded"
-        )
+        raise ModelRejected("a pool with ceil_mode, dilation or indices cannot be folded")
     return Window(_pair(pool.kernel_size), _pair(pool.stride), _pair(pool.padding))
 
 

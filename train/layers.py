@@ -223,10 +223,11 @@ class SparseBinaryScores(SparseBinaryLinear):
         return round_to_grid(self.offset, self.offset_bits)
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, in) -> (batch, classes)
+        scores = F.linear(x, self.binary_weight())
+        # Behind the weights: the closed form recomputes τ while it makes them.
         tau = getattr(self.domain, "tau", None)
         eta = 2.0 if tau is None else 2.0 * tau.abs()
-        scores = F.linear(x, self.binary_weight()) + eta * self.rounded_offset()
-        return scores * self.log_scale.exp()
+        return (scores + eta * self.rounded_offset()) * self.log_scale.exp()
 
 
 class SignActivation(nn.Module):

@@ -5,6 +5,7 @@ import math
 import sys
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -18,7 +19,7 @@ from torch.nn.parallel import DistributedDataParallel
 from sbnn_hw import datasets
 from sbnn_hw.datasets import Images
 from sbnn_hw.errors import ModelRejected
-from sbnn_hw.files import check_writable, write_atomically
+from sbnn_hw.files import check_writable, exclusive, remove_partials, write_atomically
 from sbnn_hw.train.checkpoint import Checkpoint, load_checkpoint, read_tensors, save_checkpoint
 from sbnn_hw.train.config import TrainConfig
 from sbnn_hw.train.data import TensorImages, batches, chunks, split_validation, to_tensors
@@ -131,6 +132,8 @@ class Trainer:
             raise ModelRejected(
                 f"Batch must be at most the {len(self.images)} training images, not {config.batch}"
             )
+        if config.threads:
+            torch.set_num_threads(config.threads)
         torch.manual_seed(config.seed)
         self.model = build_model(self.model_config)
         self.layers = layers_of(self.model)
@@ -275,7 +278,7 @@ class Trainer:
 
     def restore(self, state: dict[str, Any], path: Path) -> None:
         """Go on from a state; it must be one of the same run."""
-        if state.get("format") != STATE_FORMAT:
+        if state.get("format") != STATE_FORMAT or not isinstance(state.get("config"), dict):
             raise ModelRejected(f"{path} is not a training state; start anew without --resume")
         mine = self.config.to_dict()
         for key, value in state["config"].items():
@@ -284,10 +287,13 @@ class Trainer:
                     f"{path} was trained with {key} = {value!r}, not {mine.get(key)!r}; "
                     f"resume with the same options, or start anew without --resume"
                 )
-        self.epoch, self.history = state["epoch"], state["history"]
-        self.model.load_state_dict(state["model"])
-        self.optimiser.load_state_dict(state["optimiser"])
-        self.best = _Best(**state["best"])
+        try:
+            self.epoch, self.history = state["epoch"], state["history"]
+            self.model.load_state_dict(state["model"])
+            self.optimiser.load_state_dict(state["optimiser"])
+            self.best = _Best(**state["best"])
+        except (KeyError, TypeError, ValueError, RuntimeError, AttributeError):
+            raise ModelRejected(f"{path} is damaged; start anew without --resume") from None
 
     def checkpoint(self) -> Checkpoint:
         """Return the chosen epoch's model as a checkpoint."""
@@ -316,7 +322,7 @@ def train(
     talk: Callable[[str], None] | None = None,
 ) -> Checkpoint:
     """Train to the end; write the checkpoint, the state to resume from, the log and its plot."""
-    with process_group():
+    with process_group(), exclusive(out) if is_first() else nullcontext():
         return _train(config, out, data_root, resume, teacher, talk)
 
 
@@ -332,9 +338,13 @@ def _train(
     state_path = out.with_name(f"{out.stem}.state.pt")
     log_path = out.with_name(f"{out.stem}.log.jsonl")
     check_writable(out)
+    plot_path = out.with_name(f"{out.stem}.log.png")
+    if is_first():
+        for path in (out, state_path, log_path, plot_path):
+            remove_partials(path)
     dataset = datasets.find(config.data)
     if teacher is None and config.teacher:
-        teacher = load_checkpoint(Path(config.teacher)).model
+        teacher = _load_teacher(Path(config.teacher), dataset)
     trainer = Trainer(
         config, dataset.load("train", data_root), classes=dataset.classes, teacher=teacher
     )
@@ -359,7 +369,7 @@ def _train(
         write_log(log_path, trainer.history)
         from sbnn_hw.train.plot import draw_log
 
-        draw_log(trainer.history, out.with_name(f"{out.stem}.log.png"))
+        draw_log(trainer.history, plot_path, chosen=trainer.best.epoch)
     if not checkpoint.metrics["constraint_met"]:
         talk(
             f"the share of ones never came down to {config.ec:.4g}; raise --gamma or --epochs, "
@@ -367,6 +377,17 @@ def _train(
         )
     talk(f"trained for {time.monotonic() - started:.0f} s")
     return checkpoint
+
+
+def _load_teacher(path: Path, dataset: datasets.Dataset) -> nn.Module:
+    checkpoint = load_checkpoint(path)
+    given = (checkpoint.config.shape, checkpoint.config.classes)
+    if given != (dataset.shape, dataset.classes):
+        raise ModelRejected(
+            f"Teacher {path} takes images of {given[0]} in {given[1]} classes, but {dataset.name} "
+            f"has {dataset.shape} in {dataset.classes}"
+        )
+    return checkpoint.model
 
 
 def write_log(path: Path, history: list[dict[str, Any]]) -> None:

@@ -77,11 +77,19 @@ class ModelConfig:
             raise ModelRejected(f"Width must be above 0 and at most 16, not {self.width!r}")
         if self.padding not in range(8):
             raise ModelRejected(f"Padding must be between 0 and 7, not {self.padding!r}")
-        if len(self.shape) != 3 or min(self.shape) < 1 or not 2 <= self.classes <= 100_000:
+        if self.offset_bits not in range(17):
             raise ModelRejected(
-                f"Images must have height, width and channels and 2 classes or more, "
-                f"not {self.shape!r} and {self.classes!r}"
+                f"Bits of offsets must be between 0 and 16, not {self.offset_bits!r}"
             )
+        if len(self.shape) != 3 or not all(1 <= size <= 4096 for size in self.shape):
+            raise ModelRejected(
+                f"Images must have height, width and channels between 1 and 4096, "
+                f"not {self.shape!r}"
+            )
+        if not 2 <= self.classes <= 100_000:
+            raise ModelRejected(f"Classes must be between 2 and 100000, not {self.classes!r}")
+        if len(self.thresholds) > 255:
+            raise ModelRejected(f"Thresholds must be at most 255, not {len(self.thresholds)}")
 
     def to_dict(self) -> dict[str, object]:
         """Return plain values, as a checkpoint stores them."""
@@ -111,7 +119,7 @@ class ModelConfig:
         }
         for key, value in values.items():
             inside = value if isinstance(value, list | tuple) else ()
-            if not isinstance(value, kinds[key]) or not all(isinstance(x, int) for x in inside):
+            if not isinstance(value, kinds[key]) or not all(type(x) is int for x in (*inside,)):
                 raise ModelRejected(f"The checkpoint's {key} must not be {value!r}")
         if not {"name", "shape", "classes"} <= set(values):
             raise ModelRejected("The checkpoint does not say which model it holds")

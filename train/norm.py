@@ -109,9 +109,7 @@ def recompute_statistics(
                 current[:] = [module]
                 x = inputs[0].transpose(0, 1).flatten(1).double()
                 moments.append(
-                    torch.stack(
-                        [torch.full((len(x),), float(x.shape[1])), x.sum(1), x.square().sum(1)]
-                    )
+                    torch.stack([torch.full_like(x[:, 0], x.shape[1]), x.sum(1), x.square().sum(1)])
                 )
                 raise _Found
 
@@ -136,7 +134,7 @@ def recompute_statistics(
             mean = total / count
             found = current[0]
             found.running_mean.copy_(mean)  # type: ignore[operator]
-            var = (squares / count - mean.square()).clamp_min_(0) * count / (count - 1)
+            var = (squares / count - mean.square()).clamp_min_(0) * count / (count - 1).clamp_min(1)
             found.running_var.copy_(var)  # type: ignore[operator]
             done.add(found)
     finally:

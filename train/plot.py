@@ -8,10 +8,11 @@ from sbnn_hw.files import write_atomically
 __all__ = ["draw_log"]
 
 
-def draw_log(history: list[dict[str, Any]], path: Path) -> None:
-    """Draw loss, accuracy and the share of ones over the epochs, as a PNG."""
+def draw_log(history: list[dict[str, Any]], path: Path, *, chosen: int) -> None:
+    """Draw loss, accuracy and the share of ones over the epochs, and which epoch was kept."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter
 
     epochs = [row["epoch"] for row in history]
     figure = Figure(figsize=(10, 3.2), layout="constrained")
@@ -33,6 +34,9 @@ def draw_log(history: list[dict[str, Any]], path: Path) -> None:
     ones.semilogy(epochs, [100 * row["ones"] for row in history], marker=marker, label="ones")
     ones.semilogy(epochs, [100 * row["ec"] for row in history], "--", label="constraint")
     ones.set_ylabel("share of ones, %")
+    for axis in (ones.yaxis.set_major_formatter, ones.yaxis.set_minor_formatter):
+        axis(FuncFormatter(lambda value, _: f"{value:g}"))
+    right.axvline(chosen, color="grey", linestyle=":", label=f"kept: epoch {chosen}")
 
     for axes in (loss, right, ones):
         axes.set_xlabel("epoch")

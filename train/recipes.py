@@ -5,7 +5,7 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import Any
 
-from sbnn_hw.errors import ModelRejected
+from sbnn_hw.errors import UsageError
 
 __all__ = ["describe_recipes", "list_recipes", "load_recipe"]
 
@@ -23,7 +23,7 @@ def load_recipe(name: str) -> dict[str, Any]:
     """Return the options of a recipe by name."""
     known = list_recipes()
     if name not in known:
-        raise ModelRejected(f"Recipe must be one of {', '.join(known)}, not {name!r}")
+        raise UsageError(f"Recipe must be one of {', '.join(known)}, not {name!r}")
     options = tomllib.loads((_folder() / f"{name}.toml").read_text(encoding="utf-8"))
     return {k: tuple(v) if isinstance(v, list) else v for k, v in options.items()}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sbnn_hw import datasets
 from sbnn_hw.datasets import Images
-from sbnn_hw.errors import ModelRejected
+from sbnn_hw.errors import ModelRejected, UsageError
 from sbnn_hw.models import open_network, require_torch
 
 
@@ -83,7 +83,7 @@ def _check_geometry(
 
 def _by_torch(path: Path, dataset: datasets.Dataset, root: Path | None) -> tuple[int, int, float]:
     if path.suffix != ".pt":
-        raise ModelRejected(f"Torch evaluates checkpoints (.pt), not {str(path)!r}")
+        raise UsageError(f"Torch evaluates checkpoints (.pt), not {str(path)!r}")
     require_torch()
     from sbnn_hw.train.checkpoint import load_checkpoint
     from sbnn_hw.train.data import to_tensors

@@ -6,9 +6,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from sbnn_hw import datasets
 from sbnn_hw.datasets import Images
-from sbnn_hw.errors import ModelRejected
+from sbnn_hw.errors import ModelRejected, UsageError
 from sbnn_hw.files import check_writable
 from sbnn_hw.models import require_torch
 
@@ -42,9 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Fold, write the netlist and report."""
     if args.model.suffix != ".pt":
-        raise ModelRejected(f"What is folded must be a checkpoint (.pt), not {str(args.model)!r}")
+        raise UsageError(f"What is folded must be a checkpoint (.pt), not {str(args.model)!r}")
     if args.out.suffix != ".sbnn":
-        raise ModelRejected(f"A netlist's name must end in .sbnn, not {str(args.out)!r}")
+        raise UsageError(f"A netlist's name must end in .sbnn, not {str(args.out)!r}")
     check_writable(args.out)
     require_torch()
     from sbnn_hw import netlist
@@ -93,9 +95,18 @@ def _check(path: Path, folded: "Folded", images: Images) -> dict[str, Any]:
     """Compare the network with the checkpoint's model; a difference is our bug, and said so."""
     from sbnn_hw.train.agreement import check_agreement
     from sbnn_hw.train.checkpoint import load_checkpoint
+    from sbnn_hw.train.fold import fold_model
 
     folded.network.check_pixels(images.pixels[:1])
-    result = check_agreement(load_checkpoint(path).model, folded, images.pixels)
+    checkpoint = load_checkpoint(path)
+    # With the neurons that nothing reads, so that every hidden bit of the model is compared; what
+    # is written must then give the same scores.
+    whole = fold_model(checkpoint.model, checkpoint.config.shape, drop_unread=False)
+    result = check_agreement(checkpoint.model, whole, images.pixels)
+    want, got = (net.compute(images.pixels).scores for net in (whole.network, folded.network))
+    if not np.array_equal(want, got):
+        result.class_mismatches += 1
+        result.first = result.first or "the scores change when unread neurons are left out"
     if not result.exact:
         raise ModelRejected(
             f"{path} and its netlist differ ({result.first}); please report this with the file"

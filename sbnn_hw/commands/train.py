@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sbnn_hw.bops import inverse_entropy
-from sbnn_hw.errors import ModelRejected
+from sbnn_hw.errors import ModelRejected, UsageError
 from sbnn_hw.models import require_torch
 
 logger = logging.getLogger(__name__)
@@ -26,7 +26,12 @@ OPTIONS: dict[str, list[tuple[str, Any, str, str]]] = {
         ),
         ("xi-bits", int, "K", "put the ξ of the domain learned on a grid of 2^-K"),
         ("init", str, "NAME", "where τ and φ start: unit, closed_form or balanced"),
-        ("gradient", str, "NAME", "gradient through the weights' sign: clipped, ede or identity"),
+        (
+            "gradient",
+            str,
+            "NAME",
+            "gradient through the weights' sign: clipped (default), ede, identity (with top-k)",
+        ),
         ("encoder", str, "NAME", "threshold, thermometer or integer"),
         ("thresholds", int, "T", "pixel values of the encoder"),
         ("padding", int, "P", "padding of convolutions"),
@@ -54,7 +59,8 @@ OPTIONS: dict[str, list[tuple[str, Any, str, str]]] = {
         ("temperature", float, "T", "temperature of the distillation"),
         ("validation", int, "N", "training images held out to choose the epoch by"),
         ("recalibrate", int, "N", "images for the batch-norm statistics (0: keep running ones)"),
-        ("seed", int, "S", "same seed, same weights"),
+        ("seed", int, "S", "same seed and threads, same weights"),
+        ("threads", int, "N", "threads of torch (0: as many as it chooses)"),
     ],
 }
 
@@ -112,7 +118,7 @@ def _choices(args: argparse.Namespace) -> dict[str, Any]:
         given["ec"] = args.ec
     if args.bits is not None:
         if not 0 < args.bits <= 1:
-            raise ModelRejected(f"Bits a weight must be above 0 and at most 1, not {args.bits!r}")
+            raise UsageError(f"Bits a weight must be above 0 and at most 1, not {args.bits!r}")
         given["ec"] = inverse_entropy(args.bits)
     return given
 
@@ -131,10 +137,13 @@ def run(args: argparse.Namespace) -> None:
         options["method"] = "none"
     for needed in ("model", "data"):
         if needed not in options:
-            raise ModelRejected(f"Training needs --{needed}, or a --recipe that names it")
+            raise UsageError(f"Training needs --{needed}, or a --recipe that names it")
     if args.out.suffix != ".pt":
-        raise ModelRejected(f"A checkpoint's name must end in .pt, not {str(args.out)!r}")
-    config = TrainConfig(**options)
+        raise UsageError(f"A checkpoint's name must end in .pt, not {str(args.out)!r}")
+    try:
+        config = TrainConfig(**options)
+    except ModelRejected as error:
+        raise UsageError(str(error)) from None
     with process_group():
         checkpoint = train(
             config, args.out, data_root=args.data_root, resume=args.resume, talk=logger.info

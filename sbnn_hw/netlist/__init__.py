@@ -9,7 +9,7 @@ from sbnn_hw.netlist.file import load, save, to_bytes
 from sbnn_hw.netlist.layers import Conv2d, Layer, Linear, Scores
 from sbnn_hw.netlist.network import INPUT, Network, Operation, Outcome, Stage
 from sbnn_hw.netlist.plain import Encode, Flatten, MaxPool2d
-from sbnn_hw.netlist.taps import Taps
+from sbnn_hw.netlist.taps import Taps, kernel_histogram
 from sbnn_hw.netlist.windows import Borders, Window, find_borders
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "Taps",
     "Window",
     "find_borders",
+    "kernel_histogram",
     "load",
     "save",
     "to_bytes",

@@ -36,6 +36,8 @@ class Edge:
                 f"An edge's shape must be (length,) or (height, width, channels), "
                 f"not {self.shape!r}"
             )
+        if self.size >= 1 << 31:
+            raise ModelRejected(f"An edge must have fewer than 2^31 values, not {self.shape!r}")
         if self.bits not in range(1, 63):
             raise ModelRejected(f"An edge's values must have 1 to 62 bits, not {self.bits!r}")
         if self.scan not in ("raster", "vector") or (

@@ -116,6 +116,7 @@ def encode(network: Network, *, names: bool) -> tuple[bytes, list[Array]]:
         text["operation"] = _describe(stage.operation, write)
         if names:
             text |= {"name": stage.name, "ones": stage.ones, "absent": write(stage.absent)}
+            text["kernels"] = None if stage.kernels is None else list(stage.kernels)
         stages.append(text)
     edge = network.input
     description = {
@@ -194,7 +195,7 @@ def _get(text: Any, key: str, kind: type | tuple[type, ...]) -> Any:
     if not isinstance(text, dict) or key not in text:
         raise _Damaged(f"{key} is missing")
     value = text[key]
-    if not isinstance(value, kind) or (isinstance(value, bool) and kind is int):
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise _Damaged(f"{key} must not be {value!r:.80}")
     return value
 
@@ -204,7 +205,7 @@ def _read_taps(text: Any, read: _Reader) -> Taps:
     fan_in = read(_get(text, "fan_in", dict)).astype(np.int64)
     indices = read(_get(text, "indices", dict))
     inverted = _get(text, "inverted", (dict, type(None)))
-    if fan_in.ndim != 1 or indices.ndim != 1 or (fan_in < 0).any():
+    if fan_in.ndim != 1 or indices.ndim != 1 or ((fan_in < 0) | (fan_in > width)).any():
         raise _Damaged("its taps are not lists")
     return Taps(
         width,
@@ -279,7 +280,19 @@ def _read_network(text: Any, read: _Reader) -> Network:
         if absent.ndim != 1 or not ((absent >= 0) & (absent < outputs)).all():
             raise _Damaged("a stage's absent neurons are not its own")
         ones = _get(item, "ones", (int, type(None)))
-        stages.append(Stage(_get(item, "name", str), operation, tuple(sources), ones, absent))
+        kernels = _get(item, "kernels", (list, type(None)))
+        if kernels is not None and not all(type(number) is int for number in kernels):
+            raise _Damaged("a stage's kernels are not numbers")
+        stages.append(
+            Stage(
+                _get(item, "name", str),
+                operation,
+                tuple(sources),
+                ones=ones,
+                kernels=None if kernels is None else tuple(kernels),
+                absent=absent,
+            )
+        )
     read.close()
     return Network(
         Edge(
@@ -319,7 +332,7 @@ def load(path: Path) -> Network:
         network = _read_network(text, _Reader(content[16 + length : -32]))
         if _get(text, "digest", str) != network.digest:
             raise _Damaged("its digest is not that of its content")
-    except (_Damaged, ValueError, RecursionError, OverflowError) as error:
+    except (_Damaged, ValueError, RecursionError, OverflowError, MemoryError) as error:
         raise ModelRejected(f"{path} is not a netlist ({error})") from None
     except ModelRejected as error:
         raise ModelRejected(f"{path}: {error}") from None

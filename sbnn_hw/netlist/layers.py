@@ -73,7 +73,7 @@ class Layer:
             raise ModelRejected("Inverted taps go with Ξ = 0 only")
         if len(self.fixed) and not self.xi:
             raise ModelRejected("Fixed inputs are named only where Ξ is not zero")
-        if (np.diff(self.fixed) <= 0).any():
+        if self.fixed.ndim != 1 or (np.diff(self.fixed) <= 0).any():
             raise ModelRejected("Fixed inputs must increase")
 
     def _check_fixed(self, channels: int) -> None:
@@ -227,12 +227,13 @@ class Conv2d(Layer):
 
     def infer(self, edge: Edge) -> Edge:
         height, width = _require_map(edge, self.channels)
-        if len(self.thresholds) != len(self.borders(edge)):
+        output = Edge((*self.window.output(height, width), len(self.taps)), scan="raster")
+        classes = len(self.borders(edge))
+        if len(self.thresholds) != classes:
             raise ModelRejected(
-                f"Thresholds must have {len(self.borders(edge))} border classes, "
-                f"not {len(self.thresholds)}"
+                f"Thresholds must have {classes} border classes, not {len(self.thresholds)}"
             )
-        return Edge((*self.window.output(height, width), len(self.taps)), scan="raster")
+        return output
 
     def borders(self, edge: Edge) -> Borders:
         """Return the border classes; a border of minus has but one."""
@@ -350,8 +351,12 @@ class Scores:
     def infer(self, edge: Edge) -> Edge:
         """Return the edge of scores, as wide as they need."""
         _require_vector(edge, self.taps.width)
-        spread = (self.taps.fan_in * edge.maximum) << self.shift
-        low, high = int((self.offsets - spread).min()), int((self.offsets + spread).max())
+        # In Python's integers, which do not wrap round.
+        spread = [int(n) * edge.maximum << self.shift for n in self.taps.fan_in]
+        ends = list(zip(self.offsets.tolist(), spread, strict=True))
+        low, high = min(o - s for o, s in ends), max(o + s for o, s in ends)
+        if max(-low, high) >= 1 << 60:
+            raise ModelRejected(f"Scores must be below 2^60, not up to {max(-low, high)}")
         bits = max((-low - 1).bit_length() if low < 0 else 0, high.bit_length() if high > 0 else 0)
         return Edge((len(self.taps),), bits=bits + 1, signed=True)
 
@@ -362,10 +367,6 @@ class Scores:
     def inputs_per_neuron(self, edge: Edge) -> int:
         """Return N."""
         return self.taps.width
-
-    def counted_inputs(self, edge: Edge) -> int:
-        """Return zero: what all classes share cannot change which is largest."""
-        return 0
 
     def compute(self, x: Array, edge: Edge) -> Array:
         """Compute the scores of a batch (batch, inputs)."""

@@ -14,6 +14,7 @@ from sbnn_hw.errors import ModelRejected
 from sbnn_hw.netlist.edges import Edge
 from sbnn_hw.netlist.layers import Conv2d, Layer, Linear, Scores
 from sbnn_hw.netlist.plain import Encode, Flatten, MaxPool2d
+from sbnn_hw.netlist.taps import frozen_array
 
 __all__ = ["INPUT", "Network", "Operation", "Outcome", "Stage"]
 
@@ -38,6 +39,9 @@ class Stage:
         Numbers of the stages that it receives from; :data:`INPUT` is the network's input.
     ones : int, optional
         Weights of value one as trained, before constants were propagated. Not in the digest.
+    kernels : tuple of int, optional
+        Of a 3×3 convolution as trained: how many kernels there are of each Hamming weight, 0 to 9.
+        Not in the digest.
     absent : array of int
         Neurons, or channels of a pool, that nothing reads, so that they are not built; a neuron
         hands on 0. Not in the digest.
@@ -47,6 +51,7 @@ class Stage:
     operation: Operation
     sources: tuple[int, ...]
     ones: int | None = None
+    kernels: tuple[int, ...] | None = None
     absent: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def __post_init__(self) -> None:
@@ -55,6 +60,7 @@ class Stage:
                 f"A stage's name must be lower-case letters, digits and underscores, "
                 f"not {self.name!r}"
             )
+        object.__setattr__(self, "absent", frozen_array(self.absent, np.int64, "Absent neurons"))
         if len(self.sources) != 1:
             raise ModelRejected(f"Stage {self.name} must have one source, not {self.sources!r}")
 
@@ -105,6 +111,8 @@ class Network:
                 edges.append(stage.operation.infer(edge))
                 if isinstance(stage.operation, Layer):
                     self._check_thresholds(stage.operation, edge)
+                if isinstance(stage.operation, Layer | Scores):
+                    self._check_training(stage, stage.operation, edge)
             except ModelRejected as error:
                 raise ModelRejected(f"Stage {stage.name}: {error}") from None
         last = len(self.stages) - 1
@@ -116,7 +124,22 @@ class Network:
         object.__setattr__(self, "_edges", tuple(edges))
 
     @staticmethod
+    def _check_training(stage: Stage, layer: Layer | Scores, edge: Edge) -> None:
+        weights = layer.inputs_per_neuron(edge) * len(layer.taps)
+        if stage.ones is not None and not layer.connections <= stage.ones <= weights:
+            raise ModelRejected(
+                f"its ones must be between {layer.connections} and {weights}, not {stage.ones!r}"
+            )
+        if stage.kernels is not None:
+            kernels = weights // 9
+            if len(stage.kernels) != 10 or min(stage.kernels) < 0 or sum(stage.kernels) != kernels:
+                raise ModelRejected(f"its kernels must be ten numbers that add up to {kernels}")
+
+    @staticmethod
     def _check_thresholds(layer: Layer, edge: Edge) -> None:
+        # All that is compared stays far from the ends of 64 bits.
+        if (2**layer.k + abs(layer.xi)) * layer.inputs_per_neuron(edge) * edge.maximum >= 1 << 60:
+            raise ModelRejected(f"its sums leave 60 bits, with k = {layer.k} and Ξ = {layer.xi}")
         low, high = layer.reach(edge)
         wrong = (layer.thresholds < low) | (layer.thresholds > high + 1)
         if wrong.any():

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from sbnn_hw.errors import ModelRejected
 
-__all__ = ["Taps", "frozen_array"]
+__all__ = ["Taps", "frozen_array", "kernel_histogram"]
 
 Int = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]
@@ -117,3 +117,11 @@ class Taps:
         totals: Int = np.concatenate([[0], np.cumsum(values, dtype=np.int64)])
         sums: Int = totals[self.starts[1:]] - totals[self.starts[:-1]]
         return sums
+
+
+def kernel_histogram(taps: Taps, channels: int, groups: int) -> tuple[int, ...]:
+    """Count the 3×3 kernels of a convolution by Hamming weight; a neuron has one a channel."""
+    per_group = channels // groups
+    channel = taps.indices.astype(np.int64) % channels % per_group
+    weights = np.bincount(taps.neurons * per_group + channel, minlength=len(taps) * per_group)
+    return tuple(np.bincount(weights, minlength=10).tolist())
