@@ -1,6 +1,6 @@
 """Write the card of a shipped model: what it is, how it was made, what it reached.
 
-python bench/card.py models/mnist_sfc_95.pt --recipe mnist_sfc_95 [--data-root DIR]
+python bench/card.py models/mnist_sfc_95.pt --recipe mnist_sfc_95 --seconds N [--data-root DIR]
 """
 
 import argparse
@@ -17,6 +17,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model", type=Path)
     parser.add_argument("--recipe", required=True)
+    parser.add_argument("--seconds", type=float, required=True, help="what the training took")
     parser.add_argument("--data-root", type=Path)
     args = parser.parse_args()
     checkpoint = load_checkpoint(args.model)
@@ -42,6 +43,7 @@ def main() -> None:
         "test accuracy of the netlist": f"{accuracy:.2%}",
         "validation accuracy": f"{metrics['validation']:.2%}",
         "epoch, seed": f"{metrics['epoch']} of {training['epochs']}, {training['seed']}",
+        "training time": f"{args.seconds:.0f} s with {training['threads']} thread(s)",
         "digest": f"`{network.digest[:16]}`",
     }
     lines = [f"# {args.model.stem}", "", "| | |", "|---|---|"]
@@ -49,7 +51,7 @@ def main() -> None:
     lines += [
         "", "The epoch was chosen on validation images held out from the training set, never on",
         "test images. Made by", "", "```", command, "```", "",
-        "with the versions of `constraints.txt` on two cores; this card by `bench/card.py`.",
+        "with the versions of `constraints.txt`; this card by `bench/card.py`.",
     ]  # fmt: skip
     text = "\n".join(lines) + "\n"
     write_atomically(args.model.with_suffix(".md"), lambda file: file.write(text.encode()))

@@ -12,6 +12,7 @@ for which one integer threshold on 2^k·a + Ξ·(a + b) with Ξ = round(2^k·ξ)
 decisions; on a grid of 2^−k that is the grid's k at most.
 """
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -153,7 +154,7 @@ class _Solver:
             ):
                 tiny |= (np.abs(value) < _NORMAL) & (factor != 0)
         lost = ~np.isfinite(self.theta) | ~np.isfinite(self.error)
-        lost |= np.tile(tiny | (abs(eta) < _NORMAL), self.shape[0])
+        lost |= np.tile(tiny | (min(abs(eta), abs(xi) if p.xi else 1.0) < _NORMAL), self.shape[0])
         self.theta[lost], self.error[lost] = 0.0, np.inf
 
     def _parts(self, segment: int) -> tuple[Fraction, Fraction, Fraction]:
@@ -207,7 +208,9 @@ class _Solver:
         segment = np.repeat(np.arange(first, last), count)
         a = np.arange(len(segment)) - np.repeat(starts[first:last] - starts[first], count)
         most = self.most_b[segment]
-        xi, theta = float(self.p.xi), self.theta[segment]
+        # A ξ too small for a double is of no use, but then no float is trusted either.
+        xi = float(self.p.xi) or math.copysign(1.0, self.p.xi.numerator)
+        theta = self.theta[segment]
         at = (theta - a) / xi - a
         error = (2 * self.error[segment] + (np.abs(theta) + a) * _SLACK) / abs(xi)
         error += (np.abs(at) + a + 1) * _SLACK

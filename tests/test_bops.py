@@ -86,11 +86,13 @@ def test_constants_lower_connections_but_not_ones():
     lost = int((layers_of(model)[0].signs()[0] > 0).sum())
     assert layers[0].connections == ones[0] - lost
     assert layers[1].connections == ones[1] - int((layers_of(model)[1].signs()[:, 0] > 0).sum())
-    assert layers[1].q == 5  # five of six inputs are left to count
+    assert layers[1].q == 6  # N, whatever circuit computes it
 
 
 def test_kernels():
-    kernels = count_kernels([(np.array([0, 0, 1, 9]), 100), (np.array([1, 5]), 10)])
+    kernels = count_kernels(
+        [((2, 1, 0, 0, 0, 0, 0, 0, 0, 1), 100), ((0, 1, 0, 0, 0, 1, 0, 0, 0, 0), 10)]
+    )
     assert kernels.histogram == (2, 2, 0, 0, 0, 1, 0, 0, 0, 1)
     assert (kernels.k0, kernels.k1) == (2 / 6, 2 / 6)
     operations = 9 * (4 * 100 + 2 * 10)
@@ -106,6 +108,18 @@ def test_kernels_of_a_network_are_those_of_its_weights():
     weights = [(layer.signs() > 0).flatten(2).sum(2).flatten() for layer in layers_of(model)[:2]]
     histogram = torch.bincount(torch.cat(weights), minlength=10)
     assert count(network).kernels.histogram == tuple(histogram.tolist())
+
+
+def test_kernels_are_those_that_were_trained_even_if_nobody_reads_them():
+    """Unread channels lose their taps, but the paper's measures are of the weights."""
+    torch.manual_seed(0)
+    model = build_model(ModelConfig("conv:8,8/4", (8, 8, 1), 4, domain="zero", encoder="threshold"))
+    TopK().project(layers_of(model), 0.02)
+    dropped = fold_model(model.eval(), (8, 8, 1)).network
+    weights = [(layer.signs() > 0).flatten(2).sum(2).flatten() for layer in layers_of(model)[:2]]
+    histogram = torch.bincount(torch.cat(weights), minlength=10)
+    assert sum(len(stage.absent) for stage in dropped.stages) > 0
+    assert count(dropped).kernels.histogram == tuple(histogram.tolist())
 
 
 def test_summary_is_plain_json():

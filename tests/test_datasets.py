@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sbnn_hw.datasets import DATASETS, Images, default_root, find
-from sbnn_hw.errors import DataMissing
+from sbnn_hw.errors import DataMissing, UsageError
 
 
 def idx(array):
@@ -55,7 +55,7 @@ def test_missing_data_says_where_and_how(tmp_path):
         r"\$SBNN_DATA at the folder that holds MNIST/\)$",
     ):
         find("mnist").load("train", tmp_path)
-    with pytest.raises(DataMissing, match=r"^Data set must be one of digits, mnist, .* not 'x'$"):
+    with pytest.raises(UsageError, match=r"^Data set must be one of digits, mnist, .* not 'x'$"):
         find("x")
 
 

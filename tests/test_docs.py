@@ -75,6 +75,16 @@ def test_python_in_the_readme_runs():
     assert names["outcome"].values["conv0"].shape == (4, 28, 28, 16)
 
 
+def test_the_ablation_has_its_table():
+    """Three domains, three seeds each, by the penalty and by top-k."""
+    text = (ROOT / "docs/domain_ablation.md").read_text()
+    for by in ("penalty, γ = 0.5", "top-k"):
+        for domain in ("symmetric", "closed_form", "learned"):
+            assert re.search(
+                rf"^\| {re.escape(by)} \| {domain} \| [\d.]+; [\d.]+, [\d.]+, [\d.]+ \|", text, re.M
+            )
+
+
 def test_numbers_in_the_readme_are_those_of_the_cards():
     text = (ROOT / "README.md").read_text()
     for name in ("digits", "mnist_sfc_95", "mnist_sfc_98"):

@@ -126,6 +126,31 @@ def test_floats_that_overflow_are_decided_by_rationals(scale):
         assert count_differences(p, solve(p)) == 0
 
 
+def test_products_below_the_normal_numbers_are_decided_by_rationals():
+    """Where g·η or b·√(v + ε) has lost its precision, the floats are not believed."""
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        eta = Fraction(float(rng.choice([-1, 1]) * 10 ** rng.uniform(-160, -140)))
+        p = problem_of(rng, Fraction(float(rng.choice([0.0, -0.3]))), eta, classes=1)
+        norm = Norm(
+            gain=rng.choice([-1, 1], 3) * 10 ** rng.uniform(-175, -150, 3),
+            mean=np.zeros(3),
+            variance=np.ones(3),
+            bias=rng.choice([-1, 1], 3) * 10 ** rng.uniform(-322, -300, 3),
+            eps=0.0,
+        )
+        p = replace(p, norm=norm)
+        assert count_differences(p, solve(p)) == 0
+
+
+def test_a_xi_below_every_double():
+    """Away from ties so small a ξ decides nothing, and the rationals find that."""
+    p = problem_of(np.random.default_rng(2), Fraction(-1, 10**400), Fraction(2))
+    norm = replace(p.norm, mean=np.full(3, 0.3), gain=np.ones(3), bias=np.zeros(3))
+    p = replace(p, norm=norm)
+    assert count_differences(p, solve(p)) == 0
+
+
 def test_a_planted_fault_is_seen():
     """A strict comparison taken for one that is not, or a wrong Ξ, makes differences."""
     faults = {"strict": 0, "threshold": 0}

@@ -191,6 +191,22 @@ def test_a_stage_that_nobody_reads_is_refused():
         Network(Edge((1, 1, 2), bits=8), (first, second, Stage("s", scores([[1, 0]]), (1,))))
 
 
+def test_sums_that_would_leave_64_bits_are_refused():
+    taps = Taps(2**20, [0, 2**20], np.arange(2**20), np.zeros(2**20, bool))
+    wide = Scores(taps=taps, negative=False, shift=40, offsets=np.zeros(1, int))
+    with pytest.raises(ModelRejected, match=r"^Scores must be below 2\^60, not up to "):
+        wide.infer(Edge((2**20,), bits=8))
+    layer = Linear(
+        taps=taps, xi=1, k=40, thresholds=np.zeros((1, 1), int), flips=np.zeros(1, bool),
+        fixed=np.zeros(0, int),
+    )  # fmt: skip
+    with pytest.raises(ModelRejected, match=r"^Stage l: its sums leave 60 bits, with k = 40 and"):
+        Network(
+            Edge((2**20,), bits=8),
+            (Stage("l", layer, (-1,)), Stage("s", scores([[1]]), (0,))),
+        )
+
+
 def test_values_cannot_be_changed():
     network = small()
     with pytest.raises(ValueError, match="read-only"):
@@ -234,7 +250,7 @@ def test_bytes_are_stable():
     assert small().digest == NETWORK_DIGEST
 
 
-FILE_DIGEST = "0ffb7492dd3e4377a2dd62aba660cd198411363d2a3d68b43947225cf97e5f58"
+FILE_DIGEST = "018dc184e38ff52ba0dcb641c4f022ad51d08e8247e0a9244a708131ba6c2b28"
 NETWORK_DIGEST = "46b94f8a127c53cfb47dc16e6b272ba46388eac56f046a4de7123302f78fc901"
 
 
@@ -286,7 +302,7 @@ def resealed(content, old, new):
     [
         (b'"schema":1', b'"schema":2', "it has schema 2, this sbnn-hw reads 1; fold the checkpoint"),
         (b'"kind":"flatten"', b'"kind":"eval"', "no operation is called 'eval'"),
-        (b'"width":3', b'"width":-3', "must have one input or more, not -3"),
+        (b'"width":3', b'"width":-3', "its taps are not lists of inputs"),
         (b'"width":3', b'"width":1e9', "width must not be 1000000000.0"),
         (b'"shape":[1,1,3]', b'"shape":[1,1,9999999]', "It takes 3 channels"),
         (b'"shape":[2]', b'"shape":[999999999]', "its arrays are cut short"),
@@ -299,6 +315,11 @@ def resealed(content, old, new):
         (b'"shift":1', b'"shift":2', "its digest is not that of its content"),
         (b'"stages":[', b'"stages":[[', "is not a netlist"),
         (b'"negative":false', b'"negative":0', "negative must not be 0"),
+        (b'"ones":null', b'"ones":255', "its ones must be between"),
+        (b'"ones":null', b'"ones":true', "ones must not be True"),
+        (b'"kernels":null', b'"kernels":[1]', "its kernels must be ten numbers that add up to"),
+        (b'"shape":[1,1,3]', b'"shape":[8388608,8388608,3]', "must have fewer than 2^31 values"),
+        (b'"shift":1', b'"shift":41', "Score shift must be between 0 and 40"),
     ],
 )  # fmt: skip
 def test_lies_in_the_description_are_refused(tmp_path, old, new, message):

@@ -1,6 +1,7 @@
 """One distribution: the package list is the tree, the wheel works, heavy imports stay at home."""
 
 import ast
+import json
 import shutil
 import subprocess
 import sys
@@ -10,6 +11,9 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT
+
+from sbnn_hw.netlist import save
+from sbnn_hw.train import fold_checkpoint
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 FOLDERS = [
@@ -113,6 +117,19 @@ def test_wheel_works_without_the_sources_and_without_torch(tmp_path):
     models = run("models")
     assert models.returncode == 0, models.stderr
     assert "mnist_sfc_95" in models.stdout  # the recipes are in the wheel
+    netlist = tmp_path / "net.sbnn"
+    save(fold_checkpoint(ROOT / "models/digits.pt").network, netlist)
+    info = run("info", "--model", str(netlist), "--json")
+    assert info.returncode == 0, info.stderr
+    assert json.loads(info.stdout)["ones"] == 1702
+    # The test images of digits come with scikit-learn, which is not here either.
+    missing = run("eval", "--model", str(netlist), "--data", "digits")
+    assert (missing.returncode, missing.stdout) == (3, "")
+    root = str(ROOT / "tests/data")
+    save(fold_checkpoint(ROOT / "models/mnist_sfc_98.pt").network, netlist)
+    result = run("eval", "--model", str(netlist), "--data", "mnist", "--data-root", root, "--json")
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout)["images"] == 100
     refused = run("eval", "--model", str(ROOT / "models/digits.pt"), "--data", "digits")
     assert refused.returncode == 3
     assert refused.stderr.startswith("E: Checkpoints and training need PyTorch (pip install")

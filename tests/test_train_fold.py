@@ -288,7 +288,7 @@ def test_refuses_unknown_layers_and_orders_by_name():
            InputEncoder(), nn.Flatten(), SparseBinaryLinear(4, 3), nn.ReLU())  # fmt: skip
     refuse(r"^Layer 3 gives the scores of 2 a scale of their own for each class, which cannot",
            InputEncoder(), nn.Flatten(), SparseBinaryLinear(4, 3), BatchNorm(3))  # fmt: skip
-    refuse(r"^Layer linear0 takes 5 inputs, but receives \(4,\)$",
+    refuse(r"^Layer 2: it takes 5 inputs, but receives \(4,\)$",
            InputEncoder(), nn.Flatten(), SparseBinaryLinear(5, 3), SignActivation(),
            SparseBinaryScores(3, 2))  # fmt: skip
     with pytest.raises(ModelRejected, match=r"^The model must be an nn\.Sequential to be folded"):
@@ -330,6 +330,27 @@ def test_agreement_check_lists_close_calls_and_finds_no_difference(kind, domain)
         assert result.exact, (seed, result.first)
         close += len(result.close)
     assert close > 0
+
+
+def test_tied_classes_are_decided_by_rationals():
+    """Two classes with the same taps and offsets always tie; the first wins, and it is listed."""
+    scores = wired([[1.0, -1.0], [1.0, -1.0], [-1.0, -1.0]])
+    model = nn.Sequential(InputEncoder("threshold", [128]), nn.Flatten(), scores).eval()
+    result = check_agreement(model, fold_model(model, (1, 1, 2)), all_bits(2))
+    assert result.exact
+    assert {stage for stage, *_ in result.close} == {"scores"}
+
+
+def test_agreement_counts_only_what_it_compares():
+    first = wired([[1, -1], [1, 1]], domain="zero")
+    scores = wired([[1, -1], [1, -1]], domain="zero")
+    norm = norm_of([1.0, 1.0], [0.5, 0.5], [1.0, 1.0], [0.0, 0.0])
+    model = nn.Sequential(
+        InputEncoder("threshold", [128]), nn.Flatten(), first, norm, SignActivation(), scores
+    ).eval()
+    for drop, neurons in ((True, 1), (False, 2)):
+        folded = fold_model(model, (1, 1, 2), drop_unread=drop)
+        assert check_agreement(model, folded, all_bits(2)).bits == 4 * neurons
 
 
 def test_agreement_check_turns_red_on_a_planted_fault():

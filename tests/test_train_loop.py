@@ -14,7 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from sbnn_hw.errors import ModelRejected
+from sbnn_hw.errors import ModelRejected, OutputRefused
+from sbnn_hw.files import exclusive
 from sbnn_hw.train import TrainConfig, load_checkpoint, train
 from sbnn_hw.train.checkpoint import used_values
 from sbnn_hw.train.loop import Trainer, training_loss
@@ -197,10 +198,50 @@ def test_lr_follows_its_schedule(digits):
         assert trainer._lr(steps) == pytest.approx(QUICK.lr if schedule == "constant" else 0)
 
 
+def test_two_runs_cannot_write_one_checkpoint(tmp_path):
+    out = tmp_path / "a.pt"
+    with (
+        exclusive(out),
+        pytest.raises(OutputRefused, match=r"^Another process is writing \S+a\.pt; wait for it"),
+    ):
+        train(QUICK, out)
+    train(replace(QUICK, epochs=1), out)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "a.log.jsonl", "a.log.png", "a.pt", "a.state.pt",
+    ]  # fmt: skip
+
+
+def test_what_a_kill_left_half_written_is_cleaned_up(tmp_path):
+    (tmp_path / ".a.state.pt.xyz.part").write_bytes(b"half")
+    (tmp_path / ".other.pt.xyz.part").write_bytes(b"somebody else's")
+    train(replace(QUICK, epochs=1), tmp_path / "a.pt")
+    assert [path.name for path in tmp_path.glob(".*.part")] == [".other.pt.xyz.part"]
+
+
+@pytest.mark.parametrize("damage", ["cut", "config", "model"])
+def test_a_damaged_state_is_refused_in_one_sentence(tmp_path, damage):
+    config = replace(QUICK, epochs=1)
+    train(config, tmp_path / "a.pt")
+    path = tmp_path / "a.state.pt"
+    if damage == "cut":
+        path.write_bytes(path.read_bytes()[:-100])
+    else:
+        state = torch.load(path, weights_only=True)
+        state[damage] = {}
+        if damage == "config":
+            del state["config"]
+        torch.save(state, path)
+    with pytest.raises(ModelRejected, match=r"a\.state\.pt is (damaged|not a training state)"):
+        train(config, tmp_path / "a.pt", resume=True)
+
+
 def test_refusals(digits):
     with pytest.raises(ModelRejected, match=r"^The sparsity penalty is not defined for signed"):
         TrainConfig(model="digits", data="digits", domain="signed")
     with pytest.raises(ModelRejected, match=r"^Batch must be at most the 1150 training images"):
         Trainer(replace(QUICK, batch=5000), digits, classes=10)
-    with pytest.raises(ModelRejected, match=r"^EC is out of range: 0$"):
+    with pytest.raises(
+        ModelRejected,
+        match=r"^EC \(the share of ones, 1 − sparsity\) must be between 1e-09 and 1, not 0$",
+    ):
         replace(QUICK, ec=0)

@@ -92,7 +92,7 @@ def read_tensors(path: Path, kind: str) -> dict[str, Any]:
             warnings.simplefilter("ignore")  # about old file formats, which are refused below
             content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # whatever a hostile or damaged file makes torch raise
-        code = "Unsupported global" in str(error) or "Unsupported class" in str(error)
+        code = "unsupported global" in str(error).lower()
         reason = (
             "it carries code, which was not run" if code else "it is damaged, or something else"
         )

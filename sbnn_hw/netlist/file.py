@@ -206,7 +206,7 @@ def _read_taps(text: Any, read: _Reader) -> Taps:
     indices = read(_get(text, "indices", dict))
     inverted = _get(text, "inverted", (dict, type(None)))
     if fan_in.ndim != 1 or indices.ndim != 1 or ((fan_in < 0) | (fan_in > width)).any():
-        raise _Damaged("its taps are not lists")
+        raise _Damaged("its taps are not lists of inputs")
     return Taps(
         width,
         np.concatenate([[0], np.cumsum(fan_in)]),
