@@ -276,7 +276,7 @@ class _Solver:
         huge = np.iinfo(np.int64).max
         for k in range(LARGEST_K + 1):
             xi = round(p.xi * 2**k)
-            if (2**k + abs(xi)) * largest >= 1 << 62:
+            if (2**k + abs(xi)) * largest >= 1 << 60:
                 break
             row = (2**k + xi) * a
             least = np.minimum.reduceat(np.where(inside, row + xi * inner, huge), starts[:-1])

@@ -3,11 +3,16 @@
 from pathlib import Path
 
 import pytest
+import torch
 
 from sbnn_hw import datasets
 from sbnn_hw.errors import DataMissing
 
 ROOT = Path(__file__).parent.parent
+
+# The networks of the tests are small: a second thread costs more than it brings, and where other
+# work runs beside the tests the two would wait for each other.
+torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")

@@ -198,6 +198,16 @@ def test_lr_follows_its_schedule(digits):
         assert trainer._lr(steps) == pytest.approx(QUICK.lr if schedule == "constant" else 0)
 
 
+def test_a_loss_that_is_not_a_number_ends_the_run(tmp_path):
+    class Broken(nn.Module):
+        def forward(self, x):
+            return torch.full((len(x), 10), torch.nan)
+
+    with pytest.raises(ModelRejected, match=r"^The loss is nan at step 0 of epoch 1; train with a"):
+        train(QUICK, tmp_path / "a.pt", teacher=Broken())
+    assert not (tmp_path / "a.pt").exists()
+
+
 def test_two_runs_cannot_write_one_checkpoint(tmp_path):
     out = tmp_path / "a.pt"
     with (

@@ -228,6 +228,11 @@ class Trainer:
             result = self.step(step, pixels, targets)
             for key in sums:
                 sums[key] += result[key].item()
+            if not math.isfinite(sums["loss"]):
+                raise ModelRejected(
+                    f"The loss is {sums['loss']} at step {step} of epoch {self.epoch + 1}; "
+                    f"train with a lower --lr"
+                )
             step += 1
             if count % 20 == 0:
                 share = ones_share(self.layers)
