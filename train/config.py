@@ -1,15 +1,21 @@
-"""What a training run is: every choice by name, in one flat value."""
+"""What a training run is: every choice by name, in one flat value.
+
+Loads no torch by itself, so that the command line can show the defaults.
+"""
 
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sbnn_hw.errors import ModelRejected
-from sbnn_hw.train.data import Augmentation
-from sbnn_hw.train.models import ModelConfig
-from sbnn_hw.train.sparsity import METHODS, SCHEDULES
 
-__all__ = ["LR_SCHEDULES", "TrainConfig"]
+if TYPE_CHECKING:
+    from sbnn_hw.train.data import Augmentation
+    from sbnn_hw.train.models import ModelConfig
 
+__all__ = ["LR_SCHEDULES", "METHODS", "SCHEDULES", "TrainConfig"]
+
+METHODS = ("penalty", "topk", "none")
+SCHEDULES = ("constant", "cubic")
 LR_SCHEDULES = ("cosine", "linear", "constant")
 
 
@@ -111,12 +117,16 @@ class TrainConfig:
             )
 
     @property
-    def augmentation(self) -> Augmentation:
+    def augmentation(self) -> "Augmentation":
         """What is done to the training images."""
+        from sbnn_hw.train.data import Augmentation
+
         return Augmentation(crop=self.crop, flip=self.flip, mixup=self.mixup)
 
-    def model_config(self, shape: tuple[int, int, int], classes: int) -> ModelConfig:
+    def model_config(self, shape: tuple[int, int, int], classes: int) -> "ModelConfig":
         """Return the part that makes the model, for images of a shape."""
+        from sbnn_hw.train.models import ModelConfig
+
         own = {f.name for f in fields(ModelConfig)}
         same = {k: v for k, v in asdict(self).items() if k in own}
         if not self.gradient:

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from sbnn_hw.train.config import SCHEDULES
 from sbnn_hw.train.layers import SparseBinaryLayer
 from sbnn_hw.train.parallel import average
 
 __all__ = [
-    "METHODS",
-    "SCHEDULES",
     "SparsityPenalty",
     "TopK",
     "count_weights",
@@ -19,9 +18,6 @@ __all__ = [
     "ones_share",
     "scheduled_ec",
 ]
-
-METHODS = ("penalty", "topk", "none")
-SCHEDULES = ("constant", "cubic")
 
 #: The penalty is zero once the share of ones exceeds the constraint by no more than this.
 TOLERANCE = 1e-4

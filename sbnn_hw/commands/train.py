@@ -3,12 +3,14 @@
 import argparse
 import json
 import logging
+from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
 from sbnn_hw.bops import inverse_entropy
 from sbnn_hw.errors import ModelRejected, UsageError
 from sbnn_hw.models import require_torch
+from sbnn_hw.train.config import TrainConfig
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +32,7 @@ OPTIONS: dict[str, list[tuple[str, Any, str, str]]] = {
             "gradient",
             str,
             "NAME",
-            "gradient through the weights' sign: clipped (default), ede, identity (with top-k)",
+            "through the sign: clipped, ede or identity (default: clipped; identity with top-k)",
         ),
         ("encoder", str, "NAME", "threshold, thermometer or integer"),
         ("thresholds", int, "T", "pixel values of the encoder"),
@@ -65,6 +67,10 @@ OPTIONS: dict[str, list[tuple[str, Any, str, str]]] = {
 }
 
 
+_DEFAULTS = {field.name: field.default for field in fields(TrainConfig)}
+_DEFAULTS = {name: value for name, value in _DEFAULTS.items() if value is not MISSING}
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
     parser.add_argument(
@@ -87,7 +93,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         group = parser.add_argument_group(title)
         for flag, kind, metavar, text in options:
             many: dict[str, Any] = {"nargs": "+"} if flag == "thresholds" else {}
-            group.add_argument(f"--{flag}", type=kind, metavar=metavar, help=text, **many)
+            default = _DEFAULTS.get(flag.replace("-", "_"))
+            # Empty and zero mean a choice that the text explains.
+            shown = f"{text} (default: {default})" if default else text
+            group.add_argument(f"--{flag}", type=kind, metavar=metavar, help=shown, **many)
         if title == "training":
             group.add_argument(
                 "--flip", action="store_true", default=None, help="mirror half of the images"
@@ -126,7 +135,6 @@ def _choices(args: argparse.Namespace) -> dict[str, Any]:
 def run(args: argparse.Namespace) -> None:
     """Train, and say what came of it."""
     require_torch()
-    from sbnn_hw.train.config import TrainConfig
     from sbnn_hw.train.loop import train
     from sbnn_hw.train.parallel import is_first, process_group
     from sbnn_hw.train.recipes import load_recipe
