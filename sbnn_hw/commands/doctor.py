@@ -3,12 +3,13 @@
 import argparse
 import json
 
+from sbnn_hw.commands.common import add_json
 from sbnn_hw.tools import look_around
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
-    parser.add_argument("--json", action="store_true", help="print the findings as JSON")
+    add_json(parser)
 
 
 def run(args: argparse.Namespace) -> None:

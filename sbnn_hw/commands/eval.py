@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 from sbnn_hw import datasets
+from sbnn_hw.commands.common import add_data_root, add_json, add_model
 from sbnn_hw.datasets import Images
 from sbnn_hw.errors import ModelRejected, UsageError
 from sbnn_hw.models import open_network, require_torch
@@ -13,32 +14,21 @@ from sbnn_hw.models import open_network, require_torch
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
-    parser.add_argument(
-        "--model",
-        metavar="FILE",
-        type=Path,
-        required=True,
-        help="checkpoint (.pt) or netlist (.sbnn)",
-    )
+    add_model(parser)
     parser.add_argument(
         "--data",
         metavar="NAME",
         required=True,
         help=f"data set (one of: {', '.join(datasets.DATASETS)})",
     )
-    parser.add_argument(
-        "--data-root",
-        metavar="DIR",
-        type=Path,
-        help="folder of the data sets (default: $SBNN_DATA, then data/)",
-    )
+    add_data_root(parser)
     parser.add_argument(
         "--using",
         choices=("netlist", "torch"),
         default="netlist",
         help="what computes: the integer network or torch (default: %(default)s)",
     )
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    add_json(parser)
 
 
 def run(args: argparse.Namespace) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sbnn_hw import datasets
+from sbnn_hw.commands.common import add_data_root, add_json
 from sbnn_hw.datasets import Images
 from sbnn_hw.errors import ModelRejected, UsageError
 from sbnn_hw.files import check_writable
@@ -32,13 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="also compare every hidden bit with torch on these test images "
         f"(one of: {', '.join(datasets.DATASETS)})",
     )
-    parser.add_argument(
-        "--data-root",
-        metavar="DIR",
-        type=Path,
-        help="folder of the data sets (default: $SBNN_DATA, then data/)",
-    )
-    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    add_data_root(parser)
+    add_json(parser)
 
 
 def run(args: argparse.Namespace) -> None:

@@ -2,23 +2,17 @@
 
 import argparse
 import json
-from pathlib import Path
 from typing import Any
 
 from sbnn_hw.bops import summarise
+from sbnn_hw.commands.common import add_json, add_model
 from sbnn_hw.models import open_network
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
-    parser.add_argument(
-        "--model",
-        metavar="FILE",
-        type=Path,
-        required=True,
-        help="checkpoint (.pt) or netlist (.sbnn)",
-    )
-    parser.add_argument("--json", action="store_true", help="print all of it as JSON")
+    add_model(parser)
+    add_json(parser)
 
 
 def run(args: argparse.Namespace) -> None:

@@ -3,13 +3,14 @@
 import argparse
 import json
 
+from sbnn_hw.commands.common import add_json
 from sbnn_hw.train.catalogue import FORMS, MODELS
 from sbnn_hw.train.recipes import describe_recipes
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
-    parser.add_argument("--json", action="store_true", help="print the list as JSON")
+    add_json(parser)
 
 
 def run(args: argparse.Namespace) -> None:

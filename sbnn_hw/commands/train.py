@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sbnn_hw.bops import inverse_entropy
+from sbnn_hw.commands.common import add_data_root, add_json
 from sbnn_hw.errors import ModelRejected, UsageError
 from sbnn_hw.models import require_torch
 from sbnn_hw.train.config import TrainConfig
@@ -80,15 +81,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         required=True,
         help="checkpoint to write (.pt); the state to resume from, the log and its plot lie beside",
     )
-    parser.add_argument(
-        "--data-root",
-        metavar="DIR",
-        type=Path,
-        help="folder of the data sets (default: $SBNN_DATA, then data/)",
-    )
+    add_data_root(parser)
     parser.add_argument("--recipe", metavar="NAME", help="start from a recipe; options override it")
     parser.add_argument("--resume", action="store_true", help="go on from where a run was stopped")
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    add_json(parser)
     for title, options in OPTIONS.items():
         group = parser.add_argument_group(title)
         for flag, kind, metavar, text in options:
