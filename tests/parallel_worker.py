@@ -11,32 +11,35 @@ from sbnn_hw.train.loop import Trainer
 from sbnn_hw.train.parallel import average, is_first, process_group
 
 
-def main(out, method, steps, model, precision):
-    torch.set_default_dtype(getattr(torch, precision))
+def run(method, steps, model):
+    """Return first gradients, losses and moments; the trainer is gone before the group is."""
     config = TrainConfig(
         model=model, data="digits", ec=0.1, gamma=0.4, method=method, epochs=20,
         batch=64, crop=1, flip=True, mixup=0.5, padding=1, lr=0.001,
     )  # fmt: skip
-    with process_group():
-        trainer = Trainer(config, datasets.find("digits").load("train"), classes=10)
-        losses, step = [], 0
-        for epoch in range(4):
-            for pixels, targets in batches(
-                trainer.images, 64, classes=10, seed=0, epoch=epoch,
-                augmentation=config.augmentation,
-            ):  # fmt: skip
-                result = trainer.step(step, pixels, targets)
-                if step == 0:
-                    gradients = {n: p.grad.clone() for n, p in trainer.model.named_parameters()}
-                losses.append((average(result["loss"]) + result["penalty"]).item())
-                step += 1
-                if step == steps:
-                    break
+    trainer = Trainer(config, datasets.find("digits").load("train"), classes=10)
+    losses, step = [], 0
+    for epoch in range(4):
+        for pixels, targets in batches(
+            trainer.images, 64, classes=10, seed=0, epoch=epoch, augmentation=config.augmentation
+        ):
+            result = trainer.step(step, pixels, targets)
+            if step == 0:
+                gradients = {n: p.grad.clone() for n, p in trainer.model.named_parameters()}
+            losses.append((average(result["loss"]) + result["penalty"]).item())
+            step += 1
             if step == steps:
-                break
-        norms = {n: b.clone() for n, b in trainer.model.named_buffers() if "running" in n}
+                norms = {n: b.clone() for n, b in trainer.model.named_buffers() if "running" in n}
+                return {"gradients": gradients, "losses": losses, "norms": norms}
+    raise SystemExit(f"{steps} steps are more than four epochs have")
+
+
+def main(out, method, steps, model, precision):
+    torch.set_default_dtype(getattr(torch, precision))
+    with process_group():
+        result = run(method, steps, model)
         if is_first():
-            torch.save({"gradients": gradients, "losses": losses, "norms": norms}, out)
+            torch.save(result, out)
 
 
 if __name__ == "__main__":

@@ -36,6 +36,8 @@ def process_group() -> Iterator[None]:
     dist.init_process_group("gloo")  # models and batches live on the CPU
     try:
         yield
+        # Nobody leaves while another still waits for what it sent.
+        dist.barrier()
     finally:
         dist.destroy_process_group()
 
