@@ -129,16 +129,13 @@ def test_floats_that_overflow_are_decided_by_rationals(scale):
 def test_products_below_the_normal_numbers_are_decided_by_rationals():
     """Where g·η or b·√(v + ε) has lost its precision, the floats are not believed."""
     rng = np.random.default_rng(0)
-    for _ in range(200):
-        eta = Fraction(float(rng.choice([-1, 1]) * 10 ** rng.uniform(-160, -140)))
+    for _ in range(300):
+        eta = Fraction(float(10 ** rng.uniform(-155, -145)))
         p = problem_of(rng, Fraction(float(rng.choice([0.0, -0.3]))), eta, classes=1)
-        norm = Norm(
-            gain=rng.choice([-1, 1], 3) * 10 ** rng.uniform(-175, -150, 3),
-            mean=np.zeros(3),
-            variance=np.ones(3),
-            bias=rng.choice([-1, 1], 3) * 10 ** rng.uniform(-322, -300, 3),
-            eps=0.0,
-        )
+        # g·η has a few bits left, and θ, their quotient, still lies among the sums.
+        gain = 10 ** (rng.uniform(-323, -321, 3) - np.log10(float(eta)))
+        bias = rng.uniform(-8, 8, 3) * (gain * float(eta))
+        norm = Norm(gain=gain, mean=np.zeros(3), variance=np.ones(3), bias=bias, eps=0.0)
         p = replace(p, norm=norm)
         assert count_differences(p, solve(p)) == 0
 
