@@ -1,0 +1,1 @@
+"""From the integer network to streaming hardware; with `boards`, the only user of amaranth."""

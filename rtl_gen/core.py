@@ -1,0 +1,97 @@
+"""Parts of a pipeline: payload and valid move together while ``enable`` is set."""
+
+from collections.abc import Callable
+
+from amaranth import *
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from sbnn_hw.rtl_gen.fabric import emit, pair_tables
+from sbnn_hw.rtl_gen.heap import FAMILIES
+from sbnn_hw.rtl_gen.logic import Logic
+from sbnn_hw.rtl_gen.pipeline import cut
+
+__all__ = ["Core", "Tables", "flow"]
+
+
+def flow(width):
+    """Return the signature of a stream that cannot wait: payload and valid."""
+    return wiring.Signature({"payload": Out(width), "valid": Out(1)})
+
+
+class Core(wiring.Component):
+    """A part of a pipeline.
+
+    It has no ready: whoever chains cores stops them all by lowering :py:`enable`.
+
+    Members
+    -------
+    enable : :py:`In(1)`
+        Whether registers follow in this cycle.
+    i : :py:`In(flow(width_in))`
+        What comes in; taken in every cycle in which enable and valid are set.
+    o : :py:`Out(flow(width_out))`
+        What goes out.
+    """
+
+    #: Cycles from an input to the output that it completes.
+    latency: int
+
+    def __init__(self, width_in, width_out):
+        super().__init__({
+            "enable": In(1),
+            "i": In(flow(width_in)),
+            "o": Out(flow(width_out)),
+        })
+
+    def times(self, arrivals):
+        """Return in which cycles outputs are given, for inputs in some cycles."""
+        return arrivals + self.latency
+
+
+class Tables(Core):
+    """A function of one vector, as tables in ranks. Takes a vector in every cycle.
+
+    The latency is the number of ranks: the depth in tables divided by ``levels_per_stage``,
+    rounded up.
+
+    Parameters
+    ----------
+    function : callable
+        Takes a :class:`Logic` and the literals of the input's bits, returns those of the output's.
+    """
+
+    def __init__(self, width_in, function, *, family, levels_per_stage, split_pairs=False):
+        self.logic = Logic(width_in)
+        literals = function(self.logic, [self.logic.input(n) for n in range(width_in)])
+        self._outputs = self.logic.positive(literals)
+        self._ranks = cut(self.logic, self._outputs, levels_per_stage)
+        self._family, self._split_pairs = family, split_pairs
+        self.latency = self._ranks.count
+        super().__init__(width_in, len(literals))
+
+    @property
+    def tables(self) -> int:
+        """Number of look-up tables, a pair as one."""
+        nets = [net for net in self._ranks.nets if self.logic.reads[net]]
+        return len(pair_tables(self.logic, nets, self._ranks, FAMILIES[self._family].paired))
+
+    @property
+    def registers(self) -> int:
+        """Number of register bits, those of the valid chain included."""
+        return self._ranks.registers + self.latency
+
+    def elaborate(self, platform):
+        m = Module()
+
+        valid = self.i.valid
+        for rank in range(1, self.latency + 1):
+            held = Signal(name=f"valid{rank}" if rank < self.latency else "o_valid")
+            with m.If(self.enable):
+                m.d.sync += held.eq(valid)
+            valid = held
+        payload = emit(m, self.logic, self.i.payload, self._outputs, self._ranks, self.enable,
+                       self._family, split_pairs=self._split_pairs)
+        m.d.comb += [self.o.valid.eq(valid), self.o.payload.eq(payload)]
+
+        return m

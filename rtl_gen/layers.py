@@ -1,0 +1,272 @@
+"""What the stages without state compute, as tables: neurons, scores, encoders, pools, argmax."""
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+
+from sbnn_hw.netlist import Encode, Layer, Scores
+from sbnn_hw.rtl_gen.build import add_up, gather_columns, reaches
+from sbnn_hw.rtl_gen.heap import Family
+from sbnn_hw.rtl_gen.logic import FALSE, Logic
+
+__all__ = [
+    "SharedSum", "argmax", "choose", "compare", "count_connections", "encode", "fire", "pool", "score",
+]
+
+#: The literals of a value's bits, least significant first.
+Bits = Sequence[int]
+
+
+class SharedSum:
+    """q, once for all the neurons that share it: what Ξ·pc_N adds to each of their heaps.
+
+    Ξ·pc_N becomes V, which is never negative, and a constant: where Ξ is negative, zeros are
+    counted in place of ones. Neurons read V / 2^k rounded down, and one bit that tells whether
+    the remainder, with what their own threshold has left over, makes one more.
+
+    Parameters
+    ----------
+    counted : sequence of (int, int)
+        The bits that pc_N adds up, weighted; the largest sum that comes is ``most``.
+    xi, k : int
+        The layer's Ξ and k.
+    """
+
+    def __init__(self, logic: Logic, counted: Sequence[tuple[int, int]], most: int, xi: int,
+                 k: int, family: Family):
+        self.logic, self.family, self.k, self.most = logic, family, k, most
+        self.step = abs(xi)
+        logic.owner = "q"
+        # The zeros are the complements' ones.
+        sign = 1 if xi > 0 else -1
+        columns, constant = gather_columns((bit, sign * weight) for bit, weight in counted)
+        bits = most.bit_length()
+        constant = (constant + (most if sign < 0 else 0)) % (1 << bits)
+        total = add_up(logic, columns, constant, family)[:bits]
+        columns, constant = gather_columns(
+            (bit, self.step << position) for position, bit in enumerate(total)
+        )
+        self.bits = add_up(logic, columns, constant, family)[: (self.step * most).bit_length()]
+        #: What V has more than Ξ·pc_N.
+        self.excess = self.step * most if sign < 0 else 0
+        self._fractions: dict[int, int] = {}
+
+    @cached_property
+    def remainders(self) -> np.ndarray:
+        """The values that V modulo 2^k takes, in order."""
+        size = 1 << self.k
+        steps = np.arange(min(self.most, size - 1) + 1, dtype=np.int64)
+        return np.unique(steps * (self.step % size) % size)
+
+    @property
+    def whole(self) -> list[tuple[int, int]]:
+        """The bits of V / 2^k, rounded down, each with its weight."""
+        return [(bit, 1 << n) for n, bit in enumerate(self.bits[self.k :])]
+
+    def split(self, threshold: int) -> tuple[int, int]:
+        """Return what a neuron of threshold C compares with, in whole taps, and what is left."""
+        goal = threshold + self.excess
+        whole = -(-goal >> self.k)
+        return whole, (whole << self.k) - goal
+
+    def fraction(self, left: int) -> int:
+        """Return the literal of whether V modulo 2^k, with what is left over, reaches 2^k."""
+        if not left:
+            return FALSE
+        # Thresholds that no remainder tells apart are one.
+        at = int(np.searchsorted(self.remainders, (1 << self.k) - left))
+        if at not in self._fractions:
+            self.logic.owner = "f"
+            columns = [[bit] if bit > 1 else [] for bit in self.bits[: self.k]]
+            low = sum(1 << n for n, bit in enumerate(self.bits[: self.k]) if bit == 1)
+            self._fractions[at] = (
+                reaches(self.logic, columns, int(self.remainders[at]) - low, self.family)
+                if at < len(self.remainders) else FALSE
+            )
+        return self._fractions[at]
+
+    @property
+    def nets(self) -> set[int]:
+        """The nets that neurons read."""
+        return {bit >> 1 for bit in (*self.bits, *self._fractions.values())}
+
+
+def choose(logic: Logic, code: Bits, options: Sequence[int], family: Family) -> int:
+    """Return the option that a binary code selects; codes beyond the options never come."""
+    if len(set(options)) == 1:
+        return options[0]
+    if len(code) <= family.inputs and set(options) <= {0, 1}:
+        table = sum(option << n for n, option in enumerate(options))
+        return logic.table(table, code)
+    half = 1 << len(code) - 1
+    low, high = options[:half], options[half:] or options[:1]
+    ends = [choose(logic, code[:-1], part, family) for part in (low, high)]
+    return logic.table(0b11001010, [*ends, code[-1]])
+
+
+def fire(logic: Logic, layer: Layer, values: Sequence[Bits], sums: Sequence[SharedSum],
+         border: Bits, family: Family) -> list[int]:
+    """Return the literals of a layer's neurons.
+
+    Parameters
+    ----------
+    values : sequence of Bits
+        The bits of each of the layer's inputs; those of inputs that are not tapped are not read.
+    sums : sequence of SharedSum
+        What the neurons of each group share; empty where Ξ is zero.
+    border : Bits
+        The number of the border class, where there are several.
+    """
+    starts, indices, inverted = (
+        array.tolist() for array in (layer.taps.starts, layer.taps.indices, layer.taps.inverted)
+    )
+    thresholds, flips = layer.thresholds.T.tolist(), layer.flips.tolist()
+    neurons = len(layer.taps)
+    outputs = []
+    for neuron in range(neurons):
+        shared = sums[neuron * len(sums) // neurons] if sums else None
+        weighted = [
+            (bit ^ inverted[tap], 1 << position)
+            for tap in range(starts[neuron], starts[neuron + 1])
+            for position, bit in enumerate(values[indices[tap]])
+        ]
+        added, goal = _needed(logic, shared, thresholds[neuron], border, layer.k, family, neuron)
+        columns, constant = gather_columns(weighted + added)
+        logic.owner = f"n{neuron}"
+        outputs.append(reaches(logic, columns, goal - constant, family) ^ flips[neuron])
+    return outputs
+
+
+def _needed(logic: Logic, shared: SharedSum | None, thresholds: Sequence[int], border: Bits,
+            k: int, family: Family, neuron: int) -> tuple[list[tuple[int, int]], int]:
+    """Return what a neuron adds to its taps, and what the sum must reach."""
+    if shared is None:
+        # Ξ is zero, and so is k: the threshold counts taps.
+        wholes, fractions, added = list(thresholds), [FALSE], []
+    else:
+        goals = [shared.split(threshold) for threshold in thresholds]
+        wholes = [whole for whole, _ in goals]
+        fractions = [shared.fraction(left) for _, left in goals]
+        added = list(shared.whole)
+    most = max(wholes)
+    if len(thresholds) > 1:
+        logic.owner = f"n{neuron}_border"
+        less = [most - whole for whole in wholes]
+        for position in range(max(less).bit_length()):
+            ones = [one >> position & 1 for one in less]
+            added.append((choose(logic, border, ones, family), 1 << position))
+        if shared is not None:
+            added.append((choose(logic, border, fractions, family), 1))
+    else:
+        added.append((fractions[0], 1))
+    return added, most
+
+
+def score(logic: Logic, scores: Scores, values: Sequence[Bits], maximum: int, bits: int,
+          family: Family) -> list[int]:
+    """Return the literals of all scores, each in two's complement, one behind the other."""
+    outputs = []
+    for number in range(len(scores.taps)):
+        logic.owner = f"n{number}"
+        at = scores.taps.of(number)
+        weighted = [
+            # The complement of a tap counts down, as a negative scale does.
+            (bit ^ int(inverted) ^ scores.negative, 1 << position + scores.shift + 1)
+            for index, inverted in zip(scores.taps.indices[at].tolist(),
+                                       scores.taps.inverted[at].tolist(), strict=True)
+            for position, bit in enumerate(values[index])
+        ]
+        columns, constant = gather_columns(weighted)
+        constant += int(scores.offsets[number])
+        constant -= (at.stop - at.start) * maximum << scores.shift
+        total = add_up(logic, columns, constant % (1 << bits), family)
+        outputs += (total + [FALSE] * bits)[:bits]
+    return outputs
+
+
+def compare(logic: Logic, left: Bits, right: Bits, family: Family) -> int:
+    """Return the literal of left ≥ right, both in two's complement and equally wide."""
+    # left − right ≥ 0, with the complement of right, and the signs' weight turned round.
+    weighted = [(bit, 1 << n) for n, bit in enumerate(left[:-1])]
+    weighted += [(bit ^ 1, 1 << n) for n, bit in enumerate(right[:-1])]
+    top = len(left) - 1
+    weighted += [(left[-1] ^ 1, 1 << top), (right[-1], 1 << top)]
+    columns, constant = gather_columns(weighted)
+    return reaches(logic, columns, (2 << top) - 1 - constant, family)
+
+
+def argmax(logic: Logic, scores: Sequence[Bits], family: Family) -> list[int]:
+    """Return the literals of the number of the first largest score: a tree of comparisons."""
+    index_bits = max(1, (len(scores) - 1).bit_length())
+    entries = [
+        (list(bits), [number >> n & 1 for n in range(index_bits)])
+        for number, bits in enumerate(scores)
+    ]
+    level = 0
+    while len(entries) > 1:
+        winners = []
+        for number in range(0, len(entries) - 1, 2):
+            logic.owner = f"best{level}_{number // 2}"
+            (left, left_index), (right, right_index) = entries[number : number + 2]
+            # The earlier one wins a tie.
+            keep = compare(logic, left, right, family)
+
+            def pick(a: int, b: int, keep: int = keep) -> int:
+                return logic.table(0b11001010, [b, a, keep])
+
+            winners.append((
+                [pick(a, b) for a, b in zip(left, right, strict=True)],
+                [pick(a, b) for a, b in zip(left_index, right_index, strict=True)],
+            ))
+        if len(entries) % 2:
+            winners.append(entries[-1])
+        entries, level = winners, level + 1
+    return entries[0][1]
+
+
+def pool(logic: Logic, bits: Bits, all_of: bool, number: int, family: Family) -> int:
+    """Return the literal of the OR, or the AND, of bits."""
+    logic.owner = f"n{number}"
+    columns, constant = gather_columns((bit, 1) for bit in bits)
+    return reaches(logic, columns, (len(bits) if all_of else 1) - constant, family)
+
+
+def count_connections(logic: Logic, neurons: Sequence[int | Bits], sums: Sequence[SharedSum],
+                      border: Bits, bits: int) -> int:
+    """Count the inputs that each neuron's tables reach, but not through what neurons share.
+
+    It is the tables that are followed, not the netlist's taps.
+    """
+    stop = {bit >> 1 for bit in border}
+    for shared in sums:
+        stop |= shared.nets
+    total = 0
+    for neuron in neurons:
+        stack = [bit >> 1 for bit in ([neuron] if isinstance(neuron, int) else neuron)]
+        seen = set(stack)
+        found = set()
+        while stack:
+            net = stack.pop()
+            if net in stop or not net:
+                continue
+            if net <= logic.inputs:
+                found.add((net - 1) // bits)
+                continue
+            for read in logic.reads[net]:
+                if read not in seen:
+                    seen.add(read)
+                    stack.append(read)
+        total += len(found)
+    return total
+
+
+def encode(logic: Logic, encoder: Encode, values: Sequence[Bits], family: Family) -> list[int]:
+    """Return the literals of the encoder's bits."""
+    thresholds = encoder.thresholds.tolist()
+    outputs = []
+    for number, bits in enumerate(values):
+        for plane, threshold in enumerate(thresholds[number % len(thresholds)]):
+            logic.owner = f"p{number}_{plane}"
+            outputs.append(reaches(logic, [[bit] for bit in bits], threshold, family))
+    return outputs

@@ -1,0 +1,290 @@
+"""From the stages of a netlist to cores in a chain."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from sbnn_hw.errors import ModelRejected, UsageError
+from sbnn_hw.netlist import Conv2d, Edge, Encode, Flatten, Layer, Linear, MaxPool2d, Scores
+from sbnn_hw.rtl_gen import layers
+from sbnn_hw.rtl_gen.build import add_up, gather_columns
+from sbnn_hw.rtl_gen.core import Core, Tables
+from sbnn_hw.rtl_gen.gather import Gather
+from sbnn_hw.rtl_gen.heap import FAMILIES
+from sbnn_hw.rtl_gen.logic import FALSE
+from sbnn_hw.rtl_gen.window import Windows
+
+__all__ = ["Lowered", "Options", "lower"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How a network becomes hardware.
+
+    Parameters
+    ----------
+    family : str
+        ``xc7``, ``ecp5``, ``ice40`` or ``generic``.
+    levels_per_stage : int
+        Tables in a row between two registers.
+    split_pairs : bool
+        Whether two LUT5 take the place of each LUT6_2.
+    input : str
+        ``image``: a whole image a clock; ``pixel``: a pixel a clock, row by row. ``auto``: images
+        where no stage has windows.
+    scores : bool
+        Whether scores are given with the class.
+    """
+
+    family: str = "generic"
+    levels_per_stage: int = 3
+    split_pairs: bool = False
+    input: str = "auto"
+    scores: bool = True
+
+    def __post_init__(self):
+        if self.family not in FAMILIES:
+            raise UsageError(
+                f"Family must be one of {', '.join(FAMILIES)}, not {self.family!r}"
+            )
+        if self.input not in ("auto", "image", "pixel"):
+            raise UsageError(f"Input must be auto, image or pixel, not {self.input!r}")
+        if self.levels_per_stage < 1:
+            raise UsageError(
+                f"Levels per stage must be 1 or more, not {self.levels_per_stage!r}"
+            )
+
+
+@dataclass
+class Lowered:
+    """The cores of a network.
+
+    Parameters
+    ----------
+    cores : dict
+        By name, in order. A stage's last core bears the stage's name.
+    beats : int
+        Inputs that make an image.
+    latency : int
+        Cycles from the last of them to the result.
+    connections : dict
+        For each stage with taps, the connections that were wired.
+    """
+
+    cores: dict[str, Core] = field(default_factory=dict)
+    beats: int = 1
+    latency: int = 0
+    connections: dict[str, int] = field(default_factory=dict)
+    index_bits: int = 1
+    score_bits: int = 1
+
+
+def lower(network, options):
+    """Return the cores that compute a network."""
+    windows = any(isinstance(stage.operation, Conv2d | MaxPool2d) for stage in network.stages)
+    if windows and options.input == "image":
+        raise UsageError("A network with windows takes its input a pixel a clock, not an image")
+    raster = windows or options.input == "pixel"
+    result = Lowered()
+    result.beats = network.input.shape[0] * network.input.shape[1] if raster else 1
+    if len(network.input.shape) == 1:
+        raster, result.beats = False, 1
+    for number, stage in enumerate(network.stages):
+        edge = network.edge_into(number)
+        writer = _Writer(stage, edge, options, raster, result)
+        try:
+            writer.write(network, number)
+        except ModelRejected as error:
+            raise ModelRejected(f"Stage {stage.name}: {error}") from None
+        raster = raster and not isinstance(stage.operation, Flatten)
+    result.latency = int(_times(result)[-1]) - (result.beats - 1)
+    return result
+
+
+def _times(lowered):
+    """Return when results are given, if one image comes by itself, a beat in every cycle."""
+    times = np.arange(lowered.beats)
+    for core in lowered.cores.values():
+        times = core.times(times)
+    return times
+
+
+class _Writer:
+    """Writes the cores of one stage."""
+
+    def __init__(self, stage, edge, options, raster, result):
+        self.stage, self.edge, self.options, self.raster = stage, edge, options, raster
+        self.result = result
+        self.family = FAMILIES[options.family]
+        # What arrives together.
+        self.values = edge.channels if raster else edge.size
+        self.width = self.values * edge.bits
+
+    def write(self, network, number):
+        """Write the cores of the stage."""
+        match self.stage.operation:
+            case Encode() as encoder:
+                self._encode(encoder, _read_of(network, number, self.raster))
+            case Flatten():
+                if self.raster and self.edge.size > self.edge.channels:
+                    pixels = self.edge.size // self.edge.channels
+                    self._add(self.stage.name, Gather(pixels, self.width))
+            case Linear() as layer:
+                self._linear(layer)
+            case Conv2d() as layer:
+                self._conv(layer)
+            case MaxPool2d() as pool:
+                self._pool(pool)
+            case Scores() as scores:
+                self._scores(scores, network.edge_from(number).bits)
+
+    def _add(self, name, core):
+        self.result.cores[name] = core
+
+    def _tables(self, width, function):
+        return Tables(width, function, family=self.options.family,
+                      levels_per_stage=self.options.levels_per_stage,
+                      split_pairs=self.options.split_pairs)
+
+    def _split(self, bits, count=None):
+        """Part literals into values."""
+        size = self.edge.bits
+        return [bits[n : n + size] for n in range(0, (count or self.values) * size, size)]
+
+    def _encode(self, encoder, read):
+        def function(logic, bits):
+            found = layers.encode(logic, encoder, self._split(bits), self.family)
+            return [bit if wanted else FALSE for bit, wanted in zip(found, read, strict=True)]
+
+        self._add(self.stage.name, self._tables(self.width, function))
+
+    def _linear(self, layer):
+        def function(logic, bits):
+            values = self._split(bits)
+            sums = []
+            if layer.xi:
+                counted = np.setdiff1d(np.arange(layer.taps.width), layer.fixed).tolist()
+                weighted = [(bit, 1 << n) for i in counted for n, bit in enumerate(values[i])]
+                most = len(counted) * self.edge.maximum
+                sums = [layers.SharedSum(logic, weighted, most, layer.xi, layer.k, self.family)]
+            return self._fire(logic, layer, values, sums, [])
+
+        self._add(self.stage.name, self._tables(self.width, function))
+
+    def _fire(self, logic, layer, values, sums, border):
+        absent = set(self.stage.absent.tolist())
+        fires = layers.fire(logic, layer, values, sums, border, self.family)
+        self.result.connections[self.stage.name] = layers.count_connections(
+            logic, fires, sums, border, self.edge.bits)
+        return [FALSE if n in absent else bit for n, bit in enumerate(fires)]
+
+    def _scores(self, scores, score_bits):
+        options = self.options
+
+        def function(logic, bits):
+            flat = layers.score(logic, scores, self._split(bits), self.edge.maximum, score_bits,
+                                self.family)
+            each = [flat[n : n + score_bits] for n in range(0, len(flat), score_bits)]
+            self.result.connections[self.stage.name] = layers.count_connections(
+                logic, each, [], [], self.edge.bits)
+            index = layers.argmax(logic, each, self.family)
+            self.result.index_bits, self.result.score_bits = len(index), score_bits
+            return index + (flat if options.scores else [])
+
+        self._add(self.stage.name, self._tables(self.width, function))
+
+    def _conv(self, layer):
+        channels, size, bits = layer.channels, layer.window.size, self.edge.bits
+        groups, count_bits = layer.groups if layer.xi else 0, 0
+        width = self.width
+        if groups:
+            in_group = [[c for c in range(g * channels // groups, (g + 1) * channels // groups)
+                         if c not in set(layer.fixed.tolist())] for g in range(groups)]
+            count_bits = max(1, max(len(group) * self.edge.maximum for group in in_group).bit_length())
+
+            def count(logic, literals):
+                values = self._split(literals)
+                found = []
+                for number, group in enumerate(in_group):
+                    logic.owner = f"q{number}"
+                    columns, _ = gather_columns(
+                        (bit, 1 << n) for c in group for n, bit in enumerate(values[c]))
+                    total = add_up(logic, columns, 0, self.family)
+                    found += (total + [FALSE] * count_bits)[:count_bits]
+                return [*literals, *found]
+
+            self._add(f"{self.stage.name}_count", self._tables(width, count))
+            width += groups * count_bits
+        # The bits of the window that are read: taps, and what each pixel adds to q.
+        tapped = np.unique(layer.taps.indices).tolist()
+        wanted = [(tap // channels, tap % channels * bits + n) for tap in tapped for n in range(bits)]
+        counts = [(position, self.width + n)
+                  for position in range(size) for n in range(groups * count_bits)]
+        borders = layer.borders(self.edge)
+        classes = borders.of if len(borders) > 1 else None
+        if not wanted and not counts:
+            # Constant neurons alone: the window still tells when to give them.
+            wanted = [(size - 1, 0)]
+        window = Windows(layer.window, *self.edge.shape[:2], width, [*wanted, *counts],
+                         classes=classes, family=self.options.family)
+        self._add(f"{self.stage.name}_window", window)
+
+        def function(logic, literals):
+            values = [None] * layer.taps.width
+            for number, tap in enumerate(tapped):
+                values[tap] = literals[number * bits : (number + 1) * bits]
+            border = literals[len(wanted) + len(counts):]
+            sums = []
+            for group in range(groups):
+                weighted = [
+                    (literals[len(wanted) + (position * groups + group) * count_bits + n], 1 << n)
+                    for position in range(size) for n in range(count_bits)
+                ]
+                most = size * len(in_group[group]) * self.edge.maximum
+                sums.append(layers.SharedSum(logic, weighted, most, layer.xi, layer.k, self.family))
+            return self._fire(logic, layer, values, sums, border)
+
+        self._add(self.stage.name, self._tables(len(window.o.payload), function))
+
+    def _pool(self, pool):
+        absent = set(self.stage.absent.tolist())
+        size = pool.window.size
+        kept = [channel for channel in range(self.edge.channels) if channel not in absent]
+        wanted = [(position, channel) for channel in kept for position in range(size)]
+        fill = [int(pool.all_of[channel]) for _, channel in wanted]
+        window = Windows(pool.window, *self.edge.shape[:2], self.width, wanted, fill=fill,
+                         family=self.options.family)
+        self._add(f"{self.stage.name}_window", window)
+
+        def function(logic, literals):
+            outputs = [FALSE] * self.edge.channels
+            for number, channel in enumerate(kept):
+                bits = literals[number * size : (number + 1) * size]
+                outputs[channel] = layers.pool(logic, bits, bool(pool.all_of[channel]), channel,
+                                               self.family)
+            return outputs
+
+        self._add(self.stage.name, self._tables(len(window.o.payload), function))
+
+
+def _read_of(network, number, raster):
+    """Return which of an encoder's bits are read by the stage behind it."""
+    edge = network.edge_from(number)
+    flat = False
+    for reader, stage in enumerate(network.stages[number + 1 :], number + 1):
+        operation = stage.operation
+        if isinstance(operation, Flatten):
+            flat = True
+            continue
+        break
+    every = np.zeros(edge.size if flat or len(edge.shape) == 1 else edge.channels, bool)
+    if isinstance(operation, Layer) and operation.xi:
+        every[:] = True
+        every[operation.fixed] = False
+    elif isinstance(operation, Layer | Scores):
+        every[operation.taps.indices % len(every)] = True
+    else:
+        every[:] = True
+    if raster:
+        return every.reshape(-1, edge.channels).any(axis=0)
+    return np.resize(every, edge.size)

@@ -1,0 +1,84 @@
+"""The whole network: cores in a chain between two streams, stopped and started together."""
+
+from amaranth import *
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from sbnn_hw.rtl_gen.lower import Options, lower
+
+__all__ = ["Network", "Single"]
+
+
+class Network(wiring.Component):
+    """A whole network between two streams.
+
+    An input is taken in every cycle in which no result waits to be taken. The latency, counted
+    from an image's last input to its result, is :py:`latency` cycles.
+
+    Members
+    -------
+    i : :py:`In(stream.Signature(width_in))`
+        An image, or one pixel after the other: the first pixel, and of it the first channel, least
+        significant.
+    o : :py:`Out(stream.Signature(data.StructLayout))`
+        The number of the class, and the scores in two's complement.
+    """
+
+    def __init__(self, network, options=None):
+        self.options = options or Options()
+        self.lowered = lower(network, self.options)
+        self.beats, self.latency = self.lowered.beats, self.lowered.latency
+        shape = {"index": self.lowered.index_bits}
+        if self.options.scores:
+            shape["scores"] = data.ArrayLayout(signed(self.lowered.score_bits), network.classes)
+        cores = list(self.lowered.cores.values())
+        super().__init__({
+            "i": In(stream.Signature(len(cores[0].i.payload))),
+            "o": Out(stream.Signature(data.StructLayout(shape))),
+        })
+
+    def elaborate(self, platform):
+        return chain(self, self.lowered.cores)
+
+
+class Single(wiring.Component):
+    """One stage by itself, between two streams.
+
+    Members
+    -------
+    i : :py:`In(stream.Signature(width_in))`
+        What the stage takes.
+    o : :py:`Out(stream.Signature(width_out))`
+        What it gives.
+    """
+
+    def __init__(self, cores):
+        self._cores = dict(cores)
+        first, *_, last = [*self._cores.values(), *self._cores.values()]
+        super().__init__({
+            "i": In(stream.Signature(len(first.i.payload))),
+            "o": Out(stream.Signature(len(last.o.payload))),
+        })
+
+    def elaborate(self, platform):
+        return chain(self, self._cores)
+
+
+def chain(component, cores):
+    """Return a module that connects cores between a component's streams, and stops them together."""
+    m = Module()
+
+    # A result must not change until it is taken.
+    enable = Signal()
+    m.d.comb += [
+        enable.eq(~component.o.valid | component.o.ready),
+        component.i.ready.eq(enable),
+    ]
+    valid, payload = component.i.valid, component.i.payload
+    for name, core in cores.items():
+        m.submodules[name] = core
+        m.d.comb += [core.enable.eq(enable), core.i.valid.eq(valid), core.i.payload.eq(payload)]
+        valid, payload = core.o.valid, core.o.payload
+    m.d.comb += [component.o.valid.eq(valid), Value.cast(component.o.payload).eq(payload)]
+
+    return m
