@@ -34,8 +34,15 @@ class Core(wiring.Component):
         What goes out.
     """
 
+    # A core that was weighed against another and left is no oversight.
+    _MustUse__silence = True
+
     #: Cycles from an input to the output that it completes.
     latency: int
+
+    #: Look-up tables and register bits, where they can be told.
+    tables: int = 0
+    registers: int = 0
 
     def __init__(self, width_in, width_out):
         super().__init__({

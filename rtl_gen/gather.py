@@ -19,6 +19,7 @@ class Gather(Core):
 
     def __init__(self, pixels, bits):
         self._pixels, self._bits = pixels, bits
+        self.registers = pixels * bits
         super().__init__(bits, pixels * bits)
 
     def times(self, arrivals):

@@ -5,13 +5,14 @@ from functools import cached_property
 
 import numpy as np
 
-from sbnn_hw.netlist import Encode, Layer, Scores
+from sbnn_hw.netlist import Encode, Layer, Scores, Taps
 from sbnn_hw.rtl_gen.build import add_up, gather_columns, reaches
 from sbnn_hw.rtl_gen.heap import Family
 from sbnn_hw.rtl_gen.logic import FALSE, Logic
 
 __all__ = [
-    "SharedSum", "argmax", "choose", "compare", "count_connections", "encode", "fire", "pool", "score",
+    "SharedSum", "argmax", "choose", "compare", "count_connections", "decide", "encode", "fire",
+    "pool", "score", "weigh_taps",
 ]
 
 #: The literals of a value's bits, least significant first.
@@ -118,19 +119,11 @@ def fire(logic: Logic, layer: Layer, values: Sequence[Bits], sums: Sequence[Shar
     border : Bits
         The number of the border class, where there are several.
     """
-    starts, indices, inverted = (
-        array.tolist() for array in (layer.taps.starts, layer.taps.indices, layer.taps.inverted)
-    )
     thresholds, flips = layer.thresholds.T.tolist(), layer.flips.tolist()
     neurons = len(layer.taps)
     outputs = []
-    for neuron in range(neurons):
+    for neuron, weighted in enumerate(weigh_taps(layer.taps, values)):
         shared = sums[neuron * len(sums) // neurons] if sums else None
-        weighted = [
-            (bit ^ inverted[tap], 1 << position)
-            for tap in range(starts[neuron], starts[neuron + 1])
-            for position, bit in enumerate(values[indices[tap]])
-        ]
         added, goal = _needed(logic, shared, thresholds[neuron], border, layer.k, family, neuron)
         columns, constant = gather_columns(weighted + added)
         logic.owner = f"n{neuron}"
@@ -163,23 +156,50 @@ def _needed(logic: Logic, shared: SharedSum | None, thresholds: Sequence[int], b
     return added, most
 
 
-def score(logic: Logic, scores: Scores, values: Sequence[Bits], maximum: int, bits: int,
-          family: Family) -> list[int]:
-    """Return the literals of all scores, each in two's complement, one behind the other."""
+def decide(logic: Logic, layer: Layer, counts: Sequence[Bits], sums: Sequence[SharedSum],
+           family: Family) -> list[int]:
+    """Return the literals of a layer's neurons whose taps have been counted already."""
     outputs = []
-    for number in range(len(scores.taps)):
-        logic.owner = f"n{number}"
-        at = scores.taps.of(number)
-        weighted = [
-            # The complement of a tap counts down, as a negative scale does.
-            (bit ^ int(inverted) ^ scores.negative, 1 << position + scores.shift + 1)
-            for index, inverted in zip(scores.taps.indices[at].tolist(),
-                                       scores.taps.inverted[at].tolist(), strict=True)
-            for position, bit in enumerate(values[index])
+    for neuron, (threshold, flip) in enumerate(zip(layer.thresholds[0].tolist(),
+                                                   layer.flips.tolist(), strict=True)):
+        shared = sums[0] if sums else None
+        added, goal = _needed(logic, shared, [threshold], [], layer.k, family, neuron)
+        weighted = [(bit, 1 << n) for n, bit in enumerate(counts[neuron])]
+        columns, constant = gather_columns(weighted + added)
+        logic.owner = f"n{neuron}"
+        outputs.append(reaches(logic, columns, goal - constant, family) ^ flip)
+    return outputs
+
+
+def weigh_taps(taps: Taps, values: Sequence[Bits]) -> list[list[tuple[int, int]]]:
+    """Return for each neuron the bits of its taps, weighted."""
+    starts, indices, inverted = (
+        array.tolist() for array in (taps.starts, taps.indices, taps.inverted)
+    )
+    return [
+        [
+            (bit ^ inverted[tap], 1 << position)
+            for tap in range(starts[neuron], starts[neuron + 1])
+            for position, bit in enumerate(values[indices[tap]])
         ]
-        columns, constant = gather_columns(weighted)
-        constant += int(scores.offsets[number])
-        constant -= (at.stop - at.start) * maximum << scores.shift
+        for neuron in range(len(taps))
+    ]
+
+
+def score(logic: Logic, scores: Scores, weighted: Sequence[Sequence[tuple[int, int]]],
+          maximum: int, bits: int, family: Family) -> list[int]:
+    """Return the literals of all scores, each in two's complement, one behind the other.
+
+    ``weighted`` has for each class the bits that add up to its count of taps.
+    """
+    fan_in = scores.taps.fan_in.tolist()
+    outputs = []
+    for number, counted in enumerate(weighted):
+        logic.owner = f"n{number}"
+        step = (-2 if scores.negative else 2) << scores.shift
+        columns, constant = gather_columns((bit, weight * step) for bit, weight in counted)
+        half = fan_in[number] * maximum << scores.shift
+        constant += int(scores.offsets[number]) + (half if scores.negative else -half)
         total = add_up(logic, columns, constant % (1 << bits), family)
         outputs += (total + [FALSE] * bits)[:bits]
     return outputs

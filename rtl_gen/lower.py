@@ -7,6 +7,7 @@ import numpy as np
 from sbnn_hw.errors import ModelRejected, UsageError
 from sbnn_hw.netlist import Conv2d, Edge, Encode, Flatten, Layer, Linear, MaxPool2d, Scores
 from sbnn_hw.rtl_gen import layers
+from sbnn_hw.rtl_gen.accumulate import Accumulate, Number, count_at, most_at_once
 from sbnn_hw.rtl_gen.build import add_up, gather_columns
 from sbnn_hw.rtl_gen.core import Core, Tables
 from sbnn_hw.rtl_gen.gather import Gather
@@ -32,6 +33,9 @@ class Options:
     input : str
         ``image``: a whole image a clock; ``pixel``: a pixel a clock, row by row. ``auto``: images
         where no stage has windows.
+    flatten : str
+        How a linear layer behind a stream of pixels gets its taps. ``gather``: the map becomes
+        one vector first; ``accumulate``: counted as pixels arrive; ``auto``: what is smaller.
     scores : bool
         Whether scores are given with the class.
     """
@@ -40,6 +44,7 @@ class Options:
     levels_per_stage: int = 3
     split_pairs: bool = False
     input: str = "auto"
+    flatten: str = "auto"
     scores: bool = True
 
     def __post_init__(self):
@@ -49,6 +54,8 @@ class Options:
             )
         if self.input not in ("auto", "image", "pixel"):
             raise UsageError(f"Input must be auto, image or pixel, not {self.input!r}")
+        if self.flatten not in ("auto", "gather", "accumulate"):
+            raise UsageError(f"Flatten must be auto, gather or accumulate, not {self.flatten!r}")
         if self.levels_per_stage < 1:
             raise UsageError(
                 f"Levels per stage must be 1 or more, not {self.levels_per_stage!r}"
@@ -66,12 +73,21 @@ class Lowered:
     beats : int
         Inputs that make an image.
     latency : int
-        Cycles from the last of them to the result.
+        Cycles from the first of them to the result, if they come in every cycle.
+    parts : dict
+        The names of each stage's cores.
     connections : dict
         For each stage with taps, the connections that were wired.
+    unread : dict
+        For each encoder, the bits that nothing reads and that are not built.
+    counted : dict
+        For each stage that reads q, the inputs that q is the sum of.
     """
 
+    unread: dict[str, list[int]] = field(default_factory=dict)
     cores: dict[str, Core] = field(default_factory=dict)
+    parts: dict[str, list[str]] = field(default_factory=dict)
+    counted: dict[str, int] = field(default_factory=dict)
     beats: int = 1
     latency: int = 0
     connections: dict[str, int] = field(default_factory=dict)
@@ -89,15 +105,20 @@ def lower(network, options):
     result.beats = network.input.shape[0] * network.input.shape[1] if raster else 1
     if len(network.input.shape) == 1:
         raster, result.beats = False, 1
+    gathered = None
     for number, stage in enumerate(network.stages):
         edge = network.edge_into(number)
-        writer = _Writer(stage, edge, options, raster, result)
+        writer = _Writer(stage, edge, options, raster, result, gathered)
         try:
             writer.write(network, number)
         except ModelRejected as error:
             raise ModelRejected(f"Stage {stage.name}: {error}") from None
-        raster = raster and not isinstance(stage.operation, Flatten)
-    result.latency = int(_times(result)[-1]) - (result.beats - 1)
+        gathered = None
+        if raster and isinstance(stage.operation, Flatten):
+            raster = False
+            if edge.size > edge.channels:
+                gathered = (stage.name, edge)
+    result.latency = int(_times(result)[-1])
     return result
 
 
@@ -112,9 +133,11 @@ def _times(lowered):
 class _Writer:
     """Writes the cores of one stage."""
 
-    def __init__(self, stage, edge, options, raster, result):
+    def __init__(self, stage, edge, options, raster, result, gathered):
         self.stage, self.edge, self.options, self.raster = stage, edge, options, raster
         self.result = result
+        # The stage that makes a vector of this one's map, and that map; if there is one.
+        self.gathered = gathered
         self.family = FAMILIES[options.family]
         # What arrives together.
         self.values = edge.channels if raster else edge.size
@@ -126,20 +149,81 @@ class _Writer:
             case Encode() as encoder:
                 self._encode(encoder, _read_of(network, number, self.raster))
             case Flatten():
-                if self.raster and self.edge.size > self.edge.channels:
-                    pixels = self.edge.size // self.edge.channels
-                    self._add(self.stage.name, Gather(pixels, self.width))
+                # Left to the stage that reads the vector.
+                pass
             case Linear() as layer:
-                self._linear(layer)
+                self._vector(layer, self._linear)
             case Conv2d() as layer:
                 self._conv(layer)
             case MaxPool2d() as pool:
                 self._pool(pool)
             case Scores() as scores:
-                self._scores(scores, network.edge_from(number).bits)
+                self.score_bits = network.edge_from(number).bits
+                self._vector(scores, self._scores)
+
+    def _vector(self, layer, function):
+        """Write a layer that reads a vector, which may have to be made of pixels first."""
+        if self.gathered is None:
+            self._add(self.stage.name, self._tables(self.width, function(layer)))
+            return
+        name, edge = self.gathered
+        pixels = edge.size // edge.channels
+        choices = []
+        if self.options.flatten != "accumulate":
+            vector = self._tables(self.width, function(layer))
+            wired = dict(self.result.connections)
+            gather = Gather(pixels, edge.channels * edge.bits)
+            choices.append(({name: gather, self.stage.name: vector}, wired))
+        if self.options.flatten != "gather":
+            cores = self._accumulated(layer, function, edge, pixels)
+            choices.append((cores, dict(self.result.connections)))
+        cores, wired = min(choices, key=lambda choice: _area(choice[0].values()))
+        for part, core in cores.items():
+            self._add(part, core)
+        self.result.connections = wired
+
+    def _accumulated(self, layer, function, edge, pixels):
+        """Return cores that count taps as pixels arrive, and then decide."""
+        channels, bits, maximum = edge.channels, edge.bits, edge.maximum
+        neurons = [
+            [(index // channels, index % channels, inverted) for index, inverted in zip(
+                layer.taps.indices[layer.taps.of(n)].tolist(),
+                layer.taps.inverted[layer.taps.of(n)].tolist(), strict=True)]
+            for n in range(len(layer.taps))
+        ]
+        if getattr(layer, "xi", 0):
+            counted = np.setdiff1d(np.arange(edge.size), layer.fixed).tolist()
+            neurons.append([(index // channels, index % channels, False) for index in counted])
+        limits = [most_at_once(taps, maximum) for taps in neurons]
+        count_bits = [max(1, once.bit_length()) for once, _ in limits]
+        sum_bits = [max(1, total.bit_length()) for _, total in limits]
+        wired = 0
+
+        def count(logic, literals):
+            nonlocal wired
+            values = [literals[c * bits : (c + 1) * bits] for c in range(channels)]
+            place = literals[channels * bits :]
+            found = []
+            for number, (taps, size) in enumerate(zip(neurons, count_bits, strict=True)):
+                counted, held = count_at(logic, taps, values, place, f"n{number}", self.family)
+                found += (counted + [FALSE] * size)[:size]
+                if number < len(layer.taps):
+                    wired += held
+            return found
+
+        number = Number(pixels, channels * bits)
+        counts = self._tables(channels * bits + (pixels - 1).bit_length(), count)
+        sums = Accumulate(pixels, count_bits, sum_bits)
+        decide = self._tables(sum(sum_bits), function(layer, sum_bits))
+        self.result.connections[self.stage.name] = wired
+        name = self.stage.name
+        return {f"{name}_number": number, f"{name}_taps": counts, f"{name}_sums": sums, name: decide}
 
     def _add(self, name, core):
+        if name in self.result.cores:
+            raise ModelRejected(f"its part {name} bears the name of another stage; rename that one")
         self.result.cores[name] = core
+        self.result.parts.setdefault(self.stage.name, []).append(name)
 
     def _tables(self, width, function):
         return Tables(width, function, family=self.options.family,
@@ -157,11 +241,21 @@ class _Writer:
             return [bit if wanted else FALSE for bit, wanted in zip(found, read, strict=True)]
 
         self._add(self.stage.name, self._tables(self.width, function))
+        self.result.unread[self.stage.name] = np.flatnonzero(~read).tolist()
 
-    def _linear(self, layer):
+    def _linear(self, layer, sum_bits=None):
         def function(logic, bits):
-            values = self._split(bits)
             sums = []
+            if sum_bits is not None:
+                # Each neuron's taps are counted already, and last what all share.
+                counts = _parts(bits, sum_bits)
+                if layer.xi:
+                    weighted = [(bit, 1 << n) for n, bit in enumerate(counts[-1])]
+                    most = layer.counted_inputs(self.edge) * self.edge.maximum
+                    sums = [layers.SharedSum(logic, weighted, most, layer.xi, layer.k, self.family)]
+                    self.result.counted[self.stage.name] = self.edge.size
+                return layers.decide(logic, layer, counts, sums, self.family)
+            values = self._split(bits)
             if layer.xi:
                 counted = np.setdiff1d(np.arange(layer.taps.width), layer.fixed).tolist()
                 weighted = [(bit, 1 << n) for i in counted for n, bit in enumerate(values[i])]
@@ -169,29 +263,36 @@ class _Writer:
                 sums = [layers.SharedSum(logic, weighted, most, layer.xi, layer.k, self.family)]
             return self._fire(logic, layer, values, sums, [])
 
-        self._add(self.stage.name, self._tables(self.width, function))
+        return function
 
     def _fire(self, logic, layer, values, sums, border):
         absent = set(self.stage.absent.tolist())
+        if sums:
+            self.result.counted[self.stage.name] = (
+                self.edge.size if isinstance(layer, Linear) else layer.window.size * layer.channels)
         fires = layers.fire(logic, layer, values, sums, border, self.family)
         self.result.connections[self.stage.name] = layers.count_connections(
             logic, fires, sums, border, self.edge.bits)
         return [FALSE if n in absent else bit for n, bit in enumerate(fires)]
 
-    def _scores(self, scores, score_bits):
-        options = self.options
-
+    def _scores(self, scores, sum_bits=None):
         def function(logic, bits):
-            flat = layers.score(logic, scores, self._split(bits), self.edge.maximum, score_bits,
+            if sum_bits is not None:
+                weighted = [[(bit, 1 << n) for n, bit in enumerate(count)]
+                            for count in _parts(bits, sum_bits)]
+            else:
+                weighted = layers.weigh_taps(scores.taps, self._split(bits))
+            flat = layers.score(logic, scores, weighted, self.edge.maximum, self.score_bits,
                                 self.family)
-            each = [flat[n : n + score_bits] for n in range(0, len(flat), score_bits)]
-            self.result.connections[self.stage.name] = layers.count_connections(
-                logic, each, [], [], self.edge.bits)
+            each = _parts(flat, [self.score_bits] * len(scores.taps))
+            if sum_bits is None:
+                self.result.connections[self.stage.name] = layers.count_connections(
+                    logic, each, [], [], self.edge.bits)
             index = layers.argmax(logic, each, self.family)
-            self.result.index_bits, self.result.score_bits = len(index), score_bits
-            return index + (flat if options.scores else [])
+            self.result.index_bits, self.result.score_bits = len(index), self.score_bits
+            return index + (flat if self.options.scores else [])
 
-        self._add(self.stage.name, self._tables(self.width, function))
+        return function
 
     def _conv(self, layer):
         channels, size, bits = layer.channels, layer.window.size, self.edge.bits
@@ -265,6 +366,19 @@ class _Writer:
             return outputs
 
         self._add(self.stage.name, self._tables(len(window.o.payload), function))
+
+
+def _parts(bits, sizes):
+    """Part literals into pieces of some sizes."""
+    ends = np.cumsum([0, *sizes]).tolist()
+    return [bits[start:end] for start, end in zip(ends, ends[1:])]
+
+
+def _area(cores):
+    """Return what cores take: a table comes with two registers."""
+    tables = sum(core.tables for core in cores)
+    registers = sum(core.registers for core in cores)
+    return max(tables, registers / 2)
 
 
 def _read_of(network, number, raster):

@@ -12,8 +12,8 @@ __all__ = ["Network", "Single"]
 class Network(wiring.Component):
     """A whole network between two streams.
 
-    An input is taken in every cycle in which no result waits to be taken. The latency, counted
-    from an image's last input to its result, is :py:`latency` cycles.
+    An input is taken in every cycle in which no result waits to be taken. From an image's first
+    input to its result it takes :py:`latency` cycles, if inputs come in every cycle.
 
     Members
     -------

@@ -173,20 +173,17 @@ class Windows(Core):
             return m
 
         outside = self._outside(m, y, x)
-        held = []
-        for (position, bit), fill, raw in zip(self._taps, self._fill, bits, strict=True):
-            inside = Signal(name=f"w{position}_{bit}", reset_less=True)
-            # The register's own set or reset does it: no table is spent.
-            with m.If(self.enable):
-                m.d.sync += inside.eq(raw)
-                with m.If(outside[position]):
-                    m.d.sync += inside.eq(fill)
-            held.append(inside)
-        valid = Signal()
-        code_held = Signal(len(code), reset_less=True)
+        held = Signal(len(self.o.payload), name="o_payload", reset_less=True)
+        valid = Signal(name="o_valid")
         with m.If(self.enable):
-            m.d.sync += [valid.eq(complete), code_held.eq(code)]
-        m.d.comb += [self.o.valid.eq(valid), self.o.payload.eq(Cat(*held, code_held))]
+            m.d.sync += [valid.eq(complete), held.eq(Cat(*bits, code))]
+            # The registers' own set or reset does it: no table is spent.
+            for position, inside in enumerate(outside):
+                with m.If(inside):
+                    m.d.sync += [held[number].eq(fill) for number, ((where, _), fill)
+                                 in enumerate(zip(self._taps, self._fill, strict=True))
+                                 if where == position]
+        m.d.comb += [self.o.valid.eq(valid), self.o.payload.eq(held)]
 
         return m
 
@@ -211,14 +208,15 @@ class Windows(Core):
                     m.d.sync += newest.eq(Cat(self.i.payload[bit] for bit in wanted))
             else:
                 newest = self._delay(m, line, Cat(source[bit] for bit in wanted), step)
-            source = dict(zip(wanted, newest, strict=True))
-            for bit, furthest in sorted(reach[line].items()):
-                value = values[line, 0, bit] = source[bit]
-                for back in range(1, furthest + 1):
-                    held = Signal(name=f"line{line}_{back}_{bit}", reset_less=True)
-                    with m.If(step):
-                        m.d.sync += held.eq(value)
-                    value = values[line, back, bit] = held
+            source = before = dict(zip(wanted, newest, strict=True))
+            values.update({(line, 0, bit): value for bit, value in source.items()})
+            for back in range(1, max(reach[line].values(), default=0) + 1):
+                further = sorted(bit for bit, most in reach[line].items() if most >= back)
+                held = Signal(len(further), name=f"line{line}_{back}", reset_less=True)
+                with m.If(step):
+                    m.d.sync += held.eq(Cat(before[bit] for bit in further))
+                before = dict(zip(further, held, strict=True))
+                values.update({(line, back, bit): value for bit, value in before.items()})
         result = []
         for position, bit in self._taps:
             row, column = divmod(position, kernel_columns)

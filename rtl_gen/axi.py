@@ -1,0 +1,85 @@
+"""An AXI4-Stream face for a network: bytes in, bytes out."""
+
+from amaranth import *
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from sbnn_hw.rtl_gen.gather import Widen
+
+__all__ = ["AxiStream"]
+
+
+def axi_stream(width):
+    """Return the signature of an AXI4-Stream of a width, from its source."""
+    return wiring.Signature({
+        "tdata":  Out(width),
+        "tvalid": Out(1),
+        "tready": In(1),
+        "tlast":  Out(1),
+    })
+
+
+class AxiStream(wiring.Component):
+    """A network behind AXI4-Stream, input and output widths in whole bytes.
+
+    Inputs that are wider than ``width`` come in several words, the least significant first, and
+    an image's last word carries ``tlast``. One that carries it too early, or a last word without
+    it, is an error of the source: :py:`misframed` is then set until reset, and the words are
+    counted as they come.
+
+    A result is one word, and each one is the last of its packet.
+
+    Members
+    -------
+    s_axis : :py:`In(axi_stream(width))`
+        Images.
+    m_axis : :py:`Out(axi_stream(8 * n))`
+        Results: the class in the lowest bits, scores above.
+    misframed : :py:`Out(1)`
+        Whether a ``tlast`` was out of place.
+    """
+
+    def __init__(self, network, width=None):
+        self._network = network
+        beat = len(network.i.payload)
+        self._width = width or 8 * -(-beat // 8)
+        if self._width % 8:
+            raise ValueError(f"Width must be in whole bytes, not {self._width!r} bits")
+        self._words = -(-beat // self._width)
+        super().__init__({
+            "s_axis": In(axi_stream(self._width)),
+            "m_axis": Out(axi_stream(8 * -(-len(network.o.payload.as_value()) // 8))),
+            "misframed": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.network = network = self._network
+
+        source = network.i
+        if self._words > 1:
+            m.submodules.widen = widen = Widen(self._width, self._words)
+            m.d.comb += [
+                network.i.payload.eq(widen.o.payload),
+                network.i.valid.eq(widen.o.valid),
+                widen.o.ready.eq(network.i.ready),
+            ]
+            source = widen.i
+        m.d.comb += [
+            source.payload.eq(self.s_axis.tdata),
+            source.valid.eq(self.s_axis.tvalid),
+            self.s_axis.tready.eq(source.ready),
+            self.m_axis.tdata.eq(network.o.payload),
+            self.m_axis.tvalid.eq(network.o.valid),
+            self.m_axis.tlast.eq(1),
+            network.o.ready.eq(self.m_axis.tready),
+        ]
+
+        words = self._words * network.beats
+        index = Signal(range(words))
+        with m.If(self.s_axis.tvalid & self.s_axis.tready):
+            m.d.sync += index.eq(Mux(index == words - 1, 0, index + 1))
+            with m.If(self.s_axis.tlast != (index == words - 1)):
+                m.d.sync += self.misframed.eq(1)
+
+        return m

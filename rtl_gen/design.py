@@ -1,0 +1,82 @@
+"""Generate a design: Verilog text, and a description of its ports and stages."""
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sbnn_hw.netlist import Network as Netlist
+from sbnn_hw.rtl_gen.lower import Options
+from sbnn_hw.rtl_gen.network import Network
+from sbnn_hw.rtl_gen.verilog import find_yosys, to_verilog
+
+__all__ = ["SCHEMA", "Design", "generate"]
+
+#: The version of the description's form.
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Design:
+    """Generated hardware.
+
+    Parameters
+    ----------
+    verilog : str
+        The text; its top module is ``top``.
+    description : dict
+        What the ports carry, how long it takes, and what the stages are; see docs/hardware.md.
+    """
+
+    verilog: str
+    description: dict[str, Any]
+
+    def to_json(self) -> str:
+        """Return the description as text."""
+        return json.dumps(self.description, indent=2) + "\n"
+
+
+def describe(network: Netlist, top: Any) -> dict[str, Any]:
+    """Return what a user of the design must know, and what its simulation measures."""
+    lowered, options = top.lowered, top.options
+    stages = []
+    for stage in network.stages:
+        cores = lowered.parts.get(stage.name, [])
+        parts = [lowered.cores[name] for name in cores]
+        stages.append({
+            "name": stage.name,
+            "kind": stage.operation.kind,
+            "cores": cores,
+            "connections": lowered.connections.get(stage.name, 0),
+            "counted": lowered.counted.get(stage.name, 0),
+            "unread": lowered.unread.get(stage.name, []),
+            "tables": sum(core.tables for core in parts),
+            "registers": sum(core.registers for core in parts),
+            "width": len(parts[-1].o.payload) if parts else 0,
+        })
+    return {
+        "schema": SCHEMA,
+        "network": network.digest,
+        "options": asdict(options),
+        "input": {
+            "beats": lowered.beats,
+            "width": len(top.i.payload),
+            "value_bits": network.input.bits,
+            "shape": list(network.input.shape),
+        },
+        "output": {
+            "width": len(top.o.payload.as_value()),
+            "index_bits": lowered.index_bits,
+            "score_bits": lowered.score_bits if options.scores else 0,
+            "classes": network.classes,
+        },
+        "latency": top.latency,
+        "interval": lowered.beats,
+        "stages": stages,
+    }
+
+
+def generate(network: Netlist, options: Options | None = None) -> Design:
+    """Generate the hardware of a network; the same network gives the same bytes."""
+    find_yosys()
+    top = Network(network, options)
+    return Design(to_verilog(top), describe(network, top))

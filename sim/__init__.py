@@ -1,0 +1,1 @@
+"""Simulate generated Verilog with Verilator: whole batches through a compiled library."""

@@ -1,0 +1,341 @@
+"""Does the hardware say what the software says? The verdict on a design and a set of images."""
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sbnn_hw import bops
+from sbnn_hw.errors import UsageError
+from sbnn_hw.netlist import Network
+from sbnn_hw.sim.library import Library, Probe, Trace, compile_design, primitives
+from sbnn_hw.sim.vectors import pack_images, unpack_results
+
+__all__ = ["Agreement", "Mismatch", "check_agreement"]
+
+Array = npt.NDArray[Any]
+
+#: The version of agreement.json's form.
+SCHEMA = 1
+
+# How likely the source offers and the sink takes, where stalls are asked for.
+_ODDS = 0.7
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """The first place where hardware and software differ.
+
+    ``layer`` and ``neuron`` tell the earliest stage whose values differ for the image, and the
+    first neuron there; ``pixel`` is its place in a map, row by row.
+    """
+
+    image: int
+    layer: str
+    neuron: int
+    pixel: int
+    hardware: int
+    software: int
+
+    def __str__(self) -> str:
+        return (
+            f"image {self.image}, layer {self.layer}, neuron {self.neuron}, pixel {self.pixel}: "
+            f"hardware {self.hardware}, software {self.software}"
+        )
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """What a simulation of some images showed.
+
+    Parameters
+    ----------
+    vectors, mismatches : int
+        Images simulated, and those whose class or scores differ, that got no answer, or a second.
+    values, value_mismatches : int
+        Values inside the network that were compared, and those that differ.
+    first : Mismatch, optional
+        The first difference.
+    violations : int
+        Cycles in which the output broke the rules of streams.
+    cycles, latency, interval : int
+        Cycles in all; from an image's first input to its result; and between results. Latency and
+        interval are measured without stalls only.
+    operations : dict
+        For each stage with taps, what one image takes: measured as handshakes times connections
+        counted in the hardware, and as the netlist has it.
+    """
+
+    vectors: int
+    mismatches: int
+    values: int
+    value_mismatches: int
+    first: Mismatch | None
+    violations: int
+    cycles: int
+    latency: int | None
+    interval: float | None
+    stalls: bool
+    seed: int
+    operations: dict[str, dict[str, float]]
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def equal(self) -> bool:
+        """Whether hardware and software agree in everything that was compared."""
+        wrong = self.mismatches or self.value_mismatches or self.violations
+        return not wrong and self.operations_equal
+
+    @property
+    def operations_equal(self) -> bool:
+        """Whether the operations measured are those of the netlist."""
+        return all(each["measured"] == each["static"] for each in self.operations.values())
+
+    def to_dict(self, network: Network, description: dict[str, Any]) -> dict[str, Any]:
+        """Return plain values, for agreement.json."""
+        counts = bops.count(network)
+        return {
+            "schema": SCHEMA,
+            "network": network.digest,
+            "family": description["options"]["family"],
+            "equal": self.equal,
+            **asdict(self),
+            "computed": {"latency": description["latency"], "interval": description["interval"]},
+            "bops": {
+                "measured": sum(each["measured"] for each in self.operations.values()),
+                "static": counts.total("sparse") + counts.total("additions"),
+                "dense": counts.total("dense"),
+                # The paper's estimate: as many operations as there are ones, and no q.
+                "paper": round(counts.density * counts.total("binary_macs")),
+            },
+        }
+
+
+def check_agreement(
+    network: Network,
+    verilog: str,
+    description: dict[str, Any],
+    pixels: Array,
+    *,
+    stalls: bool = False,
+    seed: int = 0,
+    inside: bool = False,
+    progress: Callable[[str], None] | None = None,
+) -> Agreement:
+    """Simulate a design on images and compare all that it says with the network.
+
+    Parameters
+    ----------
+    verilog, description
+        The generated text and its description.
+    pixels : array (images, height, width, channels)
+        What to simulate.
+    stalls : bool
+        Whether source and sink hesitate at random.
+    seed : int
+        Chooses the stalls.
+    inside : bool
+        Whether the values of every stage are compared, pixel by pixel.
+    """
+    if description["network"] != network.digest:
+        raise UsageError("The design was generated from another network; generate it anew")
+    pixels = network.check_pixels(pixels)
+    if not len(pixels):
+        raise UsageError("There must be one image or more to simulate")
+    report = progress or (lambda _: None)
+    started = time.perf_counter()
+    library = _compile(verilog, description, inside, len(pixels), report)
+    compiled = time.perf_counter()
+    report(f"simulating {len(pixels):,} images")
+    odds = _ODDS if stalls else 1.0
+    trace = _run(library, pixels, description, odds, seed)
+    simulated = time.perf_counter()
+    outcome = network.compute(pixels, keep=_probed(description) if inside else ())
+    wrong = _wrong_images(trace, outcome.classes, outcome.scores, description)
+    compared = differing = 0
+    first = None
+    if inside:
+        compared, differing, first = _compare_inside(network, trace, outcome.values, description)
+    if first is None and wrong.any():
+        first = _locate(network, verilog, description, pixels, int(wrong.argmax()), report)
+    return Agreement(
+        vectors=len(pixels),
+        mismatches=int(wrong.sum()) + max(0, len(trace.outputs) - len(pixels)),
+        values=compared,
+        value_mismatches=differing,
+        first=first,
+        violations=trace.violations,
+        cycles=int(trace.given_at[-1]) + 1 if len(trace.given_at) else trace.cycles,
+        latency=None if stalls else _latency(trace),
+        interval=None if stalls else _interval(trace),
+        stalls=stalls,
+        seed=seed,
+        operations=_operations(network, trace, description, len(pixels)),
+        seconds={"compile": compiled - started, "simulate": simulated - compiled},
+    )
+
+
+def _probed(description: dict[str, Any]) -> list[str]:
+    """Return the stages whose values can be seen: those with hardware of their own, but the last."""
+    return [stage["name"] for stage in description["stages"][:-1]
+            if stage["cores"] and stage["cores"][-1] == stage["name"] and stage["kind"] != "flatten"]
+
+
+def _compile(
+    verilog: str, description: dict[str, Any], inside: bool, images: int, report: Callable[[str], None]
+) -> Library:
+    probes = []
+    seen = _probed(description)
+    for stage in description["stages"]:
+        name = stage["name"]
+        shown = inside and name in seen
+        if shown or stage["connections"] or stage["counted"] or stage["kind"] in _TAPPED:
+            probes.append(
+                Probe(
+                    name,
+                    (f"{name}.o__valid", f"{name}.enable"),
+                    f"{name}.o__payload" if shown else None,
+                    stage["width"] if shown else 0,
+                )
+            )
+    return compile_design(
+        {"primitives.v": primitives(), "top.v": verilog},
+        in_width=description["input"]["width"],
+        out_width=description["output"]["width"],
+        probes=probes,
+        vectors=images * description["input"]["beats"],
+        progress=report,
+    )
+
+
+_TAPPED = ("linear", "conv2d", "scores")
+
+
+def _run(
+    library: Library, pixels: Array, description: dict[str, Any], odds: float, seed: int
+) -> Trace:
+    # One result more than is due is waited for, so that one too many is seen too.
+    return library.run(
+        pack_images(pixels, description),
+        expect=len(pixels) + 1,
+        valid_odds=odds,
+        ready_odds=odds,
+        seed=seed,
+        limit=4 * int(description["latency"]) + 1000,
+    )
+
+
+def _wrong_images(
+    trace: Trace, classes: Array, scores: Array, description: dict[str, Any]
+) -> npt.NDArray[np.bool_]:
+    wrong = np.ones(len(classes), bool)
+    given, given_scores = unpack_results(trace.outputs[: len(classes)], description)
+    wrong[: len(given)] = given != classes[: len(given)]
+    if given_scores.shape[1]:
+        wrong[: len(given)] |= (given_scores != scores[: len(given)]).any(axis=1)
+    return wrong
+
+
+def _compare_inside(
+    network: Network, trace: Trace, values: dict[str, Array], description: dict[str, Any]
+) -> tuple[int, int, Mismatch | None]:
+    """Compare what every stage handed on; return how many values, how many differ, the first."""
+    compared = differing = 0
+    found: list[Mismatch] = []
+    for stage, entry in zip(network.stages, description["stages"], strict=True):
+        if stage.name not in values:
+            continue
+        width = entry["width"]
+        wanted = values[stage.name]
+        images = len(wanted)
+        wanted = wanted.reshape(-1, width)
+        rows = trace.values[stage.name]
+        given = np.unpackbits(rows, axis=1, bitorder="little")[:, :width]
+        # One word too many, or too few, counts as a whole row of differences.
+        differing += abs(len(given) - len(wanted)) * width
+        given, wanted = given[: len(wanted)], wanted[: len(given)]
+        read = np.ones(width, bool)
+        read[[*stage.absent, *entry["unread"]]] = False
+        differs = (given != wanted) & read
+        compared += len(given) * int(read.sum())
+        differing += int(differs.sum())
+        if differs.any():
+            row, neuron = (int(axis[0]) for axis in np.nonzero(differs))
+            image, pixel = divmod(row, values[stage.name].size // width // images)
+            found.append(
+                Mismatch(image, stage.name, neuron, pixel, int(given[row, neuron]), int(wanted[row, neuron]))
+            )
+    # The earliest image, and in it the earliest stage: min is stable.
+    return compared, differing, min(found, key=lambda each: each.image) if found else None
+
+
+def _locate(
+    network: Network,
+    verilog: str,
+    description: dict[str, Any],
+    pixels: Array,
+    image: int,
+    report: Callable[[str], None],
+) -> Mismatch | None:
+    """Simulate again, with a view inside, up to the image that went wrong."""
+    report(f"looking for the first difference of image {image}")
+    library = _compile(verilog, description, True, image + 1, report)
+    part = pixels[: image + 1]
+    trace = _run(library, part, description, 1.0, 0)
+    outcome = network.compute(part, keep=_probed(description))
+    _, _, first = _compare_inside(network, trace, outcome.values, description)
+    if first is not None:
+        return first
+    wrong = _wrong_images(trace, outcome.classes, outcome.scores, description)
+    if not wrong.any():
+        return None
+    image = int(wrong.argmax())
+    last = network.stages[-1].name
+    if image >= len(trace.outputs):
+        return Mismatch(image, last, 0, 0, -1, int(outcome.classes[image]))
+    given, scores = unpack_results(trace.outputs[image : image + 1], description)
+    for number, (hardware, software) in enumerate(
+        zip(scores[0].tolist(), outcome.scores[image].tolist(), strict=False)
+    ):
+        if hardware != software:
+            return Mismatch(image, last, number, 0, hardware, software)
+    return Mismatch(image, last, int(given[0]), 0, int(given[0]), int(outcome.classes[image]))
+
+
+def _latency(trace: Trace) -> int | None:
+    return int(trace.given_at[0] - trace.taken_at[0]) if len(trace.given_at) else None
+
+
+def _interval(trace: Trace) -> float | None:
+    if len(trace.given_at) < 2:
+        return None
+    return float(trace.given_at[-1] - trace.given_at[0]) / (len(trace.given_at) - 1)
+
+
+def _ratio(total: int, count: int) -> float:
+    # A handshake too many or too few is seen: it is no whole number then.
+    return total // count if total % count == 0 else total / count
+
+
+def _operations(
+    network: Network, trace: Trace, description: dict[str, Any], images: int
+) -> dict[str, dict[str, float]]:
+    """Return handshakes × connections of each stage with taps, and what the netlist has."""
+    static = {layer.name: layer.sparse + layer.additions for layer in bops.count(network).layers}
+    operations = {}
+    for stage in description["stages"]:
+        if stage["name"] not in static:
+            continue
+        handshakes = trace.counts[stage["name"]]
+        wired = stage["connections"] + stage["counted"]
+        operations[stage["name"]] = {
+            "handshakes": handshakes,
+            "connections": stage["connections"],
+            "shared": stage["counted"],
+            "measured": _ratio(handshakes * wired, images),
+            "static": static[stage["name"]],
+        }
+    return operations

@@ -1,0 +1,274 @@
+"""Compile a Verilated design: few large files, precompiled headers, no make."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from sbnn_hw.errors import OutputRefused, ToolFailed
+from sbnn_hw.files import write_atomically
+from sbnn_hw.sim.cache import cache_folder, make_once
+from sbnn_hw.sim.verilator import Compiler, Verilator
+
+__all__ = [
+    "BENCH",
+    "OPTIMISE",
+    "VERILATE",
+    "Build",
+    "Progress",
+    "digest_of",
+    "flags_of",
+    "tools_of",
+]
+
+Progress = Callable[[str], None]
+
+# Characters of C++ in one call of the compiler: fewer calls read the headers less often, but more
+# than this takes more memory than a small machine has for each core.
+_PART = 4_000_000
+
+VERILATE = (
+    *("--cc", "--no-timing", "--x-assign", "fast", "--x-initial", "fast", "-Wno-fatal"),
+    *("--top-module", "sbnn_bench", "--prefix", "Vdesign", "--Mdir", "cpp"),
+)
+
+# Hidden symbols and no unique ones: two designs in one process must not share anything.
+_CXX = (
+    *("-std=gnu++17", "-fPIC", "-w", "-fvisibility=hidden"),
+    *("-DVL_USER_FATAL", "-DVL_TIME_CONTEXT", "-DVL_IGNORE_UNKNOWN_ARCH"),
+    *("-DVM_COVERAGE=0", "-DVM_SC=0", "-DVM_TIMING=0", "-DVM_TRACE=0", "-DVM_TRACE_FST=0"),
+)
+_GCC = ("-fno-gnu-unique",)
+OPTIMISE = ("-O1",)
+
+_HEADERS = """\
+#include "verilated.h"
+#include "verilated_sym_props.h"
+#include "verilated_syms.h"
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+"""
+
+BENCH = """\
+module sbnn_bench (
+  input clk,
+  input next_rst,
+  input [{in_width}-1:0] next_i_payload,
+  input next_i_valid,
+  input next_o_ready,
+  output reg i_valid,
+  output i_ready,
+  output [{out_width}-1:0] o_payload,
+  output o_valid,
+  output reg o_ready
+);
+  reg rst = 1'b1;
+  reg [{in_width}-1:0] i_payload = 0;
+  initial i_valid = 1'b0;
+  initial o_ready = 1'b0;
+  always @(posedge clk) begin
+    rst <= next_rst;
+    i_payload <= next_i_payload;
+    i_valid <= next_i_valid;
+    o_ready <= next_o_ready;
+  end
+  \\{top}  dut (
+    .clk(clk),
+    .rst(rst),
+    .i__payload(i_payload),
+    .i__valid(i_valid),
+    .i__ready(i_ready),
+    .o__payload(o_payload),
+    .o__valid(o_valid),
+    .o__ready(o_ready)
+  );
+endmodule
+"""
+
+
+def digest_of(*parts: object) -> str:
+    """Return a short name for values that all have a faithful ``repr``."""
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
+
+
+def tools_of(verilator: Verilator, compiler: Compiler) -> tuple[str, ...]:
+    """Return what tells one pair of tools from another."""
+    return verilator.version, str(verilator.root), str(compiler.program), compiler.version
+
+
+def flags_of(compiler: Compiler) -> tuple[str, ...]:
+    """Return the compiler's flags but for the optimisation."""
+    return _CXX if "clang" in compiler.version else (*_CXX, *_GCC)
+
+
+@dataclass(frozen=True)
+class Build:
+    """One design on its way from Verilog to a shared library, in a folder of its own."""
+
+    folder: Path
+    digest: str
+    verilator: Verilator
+    compiler: Compiler
+    optimise: tuple[str, ...]
+    report: Progress
+
+    def verilate(self, sources: Mapping[str, str], texts: Mapping[str, str]) -> None:
+        """Write the C++ of the design."""
+        self.report("verilating")
+        (self.folder / "cpp").mkdir()
+        for name, text in {**sources, **texts}.items():
+            (self.folder / name).write_text(text, encoding="utf-8")
+        said = self._run(
+            "Verilator",
+            [str(self.verilator.program), *VERILATE, "sbnn_bench.vlt", "sbnn_bench.v", *sources],
+        )
+        # The bench is the only text whose warnings are on, and it is fine if the ports are.
+        for line in said.splitlines():
+            if line.startswith(("%Warning-WIDTH", "%Warning-PIN")) and "sbnn_bench.v" in line:
+                raise ValueError(f"Ports of the design are not as stated: {line}")
+
+    def compile(self) -> None:
+        """Compile and link the C++, and remove it."""
+        cpp = self.folder / "cpp"
+        slow = sorted(path for path in cpp.glob("*.cpp") if path.stem.endswith("Slow"))
+        fast = sorted(set(cpp.glob("*.cpp")) - set(slow))
+        parts = (
+            # Verilator sets aside what runs once, which is not worth optimising.
+            [*self._parts("slow", slow, ("-O0",)), *self._parts("fast", fast, self.optimise)]
+            if self.optimise != ("-O0",)
+            else self._parts("part", fast + slow, self.optimise)
+        )
+        objects = self._compile_all(parts)
+        runtime = self._runtime()
+        self._run(
+            "The linker",
+            [
+                *(str(self.compiler.program), "-shared", "-Wl,-Bsymbolic", "-o", "design.so"),
+                *map(str, [*objects, *sorted(runtime.glob("*.o"))]),
+                "-pthread",
+            ],
+        )
+        shutil.rmtree(cpp)
+
+    def _parts(
+        self, name: str, files: Sequence[Path], optimise: tuple[str, ...]
+    ) -> list[tuple[Path, tuple[str, ...]]]:
+        """Share the files out over one compilation for each core, or more if they are large."""
+        sizes = {file: file.stat().st_size for file in files}
+        # A small design takes less time in one piece than it takes to read the headers twice.
+        whole = sum(sizes.values())
+        number = max(min(_cores(), -(-whole // 200_000)), -(-whole // _PART), 1)
+        shares: list[list[Path]] = [[] for _ in range(number)]
+        for file in sorted(files, key=lambda file: (-sizes[file], file)):
+            min(shares, key=lambda share: sum(sizes[x] for x in share)).append(file)
+        parts = []
+        for index, share in enumerate(filter(None, shares)):
+            path = self.folder / "cpp" / f"{name}{index}.cxx"
+            path.write_text("".join(f'#include "{file.name}"\n' for file in share))
+            parts.append((path, optimise))
+        return parts
+
+    def _compile_all(self, parts: Sequence[tuple[Path, tuple[str, ...]]]) -> list[Path]:
+        # Before the threads start: each would wait for the other's lock on it.
+        headers = {optimise: self._precompiled(optimise) for _, optimise in parts}
+        self.report(f"compiling 0/{len(parts)}")
+        with ThreadPoolExecutor(_cores()) as pool:
+            jobs = [
+                pool.submit(self._compile, path, optimise, ("-include", str(headers[optimise])))
+                for path, optimise in parts
+            ]
+            try:
+                for done, job in enumerate(as_completed(jobs), 1):
+                    job.result()
+                    self.report(f"compiling {done}/{len(parts)}")
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
+        return [job.result() for job in jobs]
+
+    def _compile(
+        self, source: Path, optimise: Sequence[str], extra: Sequence[str] = (), end: str = ".o"
+    ) -> Path:
+        include = self.verilator.root / "include"
+        target = source.with_suffix(end) if end == ".o" else Path(f"{source}{end}")
+        if include in source.parents:
+            target = self.folder / target.name
+        self._run(
+            "The C++ compiler",
+            [
+                *(str(self.compiler.program), *flags_of(self.compiler), *optimise, *extra),
+                *(f"-I{include}", f"-I{include / 'vltstd'}", "-Icpp"),
+                *("-c", str(source), "-o", str(target)),
+            ],
+        )
+        return target
+
+    def _runtime(self) -> Path:
+        """Compile what every Verilated design needs; once for each pair of tools."""
+
+        def make(folder: Path) -> None:
+            self.report("compiling Verilator's runtime")
+            build = self._elsewhere(folder)
+            with ThreadPoolExecutor(_cores()) as pool:
+                names = ("verilated.cpp", "verilated_threads.cpp")
+                files = (self.verilator.root / "include" / name for name in names)
+                list(pool.map(lambda file: build._compile(file, ("-O1",)), files))
+
+        return make_once(self._shared("runtime", ()), make)
+
+    def _precompiled(self, optimise: tuple[str, ...]) -> Path:
+        """Compile the headers that every design includes; they take longer than a small design."""
+
+        def make(folder: Path) -> None:
+            header = folder / "headers.h"
+            header.write_text(_HEADERS)
+            # A compiler that does not know its precompiled form reads the header itself.
+            if "clang" not in self.compiler.version:
+                language = ("-x", "c++-header")
+                self._elsewhere(folder)._compile(header, optimise, language, end=".gch")
+
+        return make_once(self._shared("headers", optimise), make) / "headers.h"
+
+    def _shared(self, name: str, optimise: tuple[str, ...]) -> Path:
+        tools = tools_of(self.verilator, self.compiler)
+        return (
+            cache_folder()
+            / f"{name}-{digest_of(tools, flags_of(self.compiler), optimise, _HEADERS)}"
+        )
+
+    def _elsewhere(self, folder: Path) -> "Build":
+        return replace(self, folder=folder)
+
+    def _run(self, tool: str, command: Sequence[str]) -> str:
+        """Run a program in the folder; if it fails, keep what it said."""
+        done = subprocess.run(
+            command,
+            cwd=self.folder,
+            env=self.verilator.environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            check=False,
+        )
+        if done.returncode:
+            log = cache_folder() / "logs" / f"{self.digest}.log"
+            text = f"$ {' '.join(command)}\n{done.stdout}"
+            try:
+                write_atomically(log, lambda file: file.write(text.encode()))
+            except OutputRefused:
+                raise ToolFailed(f"{tool} failed on the design: {done.stdout[:200]}") from None
+            raise ToolFailed(f"{tool} failed on the design (what it said is in {log})")
+        return done.stdout
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0))

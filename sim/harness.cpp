@@ -1,0 +1,223 @@
+// Drives the two streams of a Verilated design, whole batches of beats in one call.
+//
+// `design.h`, which is written for each design, includes the Verilated header and defines
+// IN_WIDTH, OUT_WIDTH (bits) and PROBES, a list of {strobes, payload, width}. The functions at the
+// end are all that Python sees. Rows of beats hold bit 0 in the lowest bit of their first byte,
+// which is how Verilator stores every port, whatever its width, on a little-endian machine.
+//
+// The design sits in a bench (library.py) that has a register before each of its inputs, clocked
+// by the same clock. So nothing but the rising edge changes anything: one evaluation a cycle, and
+// half the C++ of a design whose inputs may change at any time.
+
+#include "design.h"
+
+#include "verilated.h"
+#include "verilated_sym_props.h"
+#include "verilated_syms.h"
+
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+// The runtime is compiled without its own vl_fatal, which would end the whole Python process.
+void vl_fatal(const char* file, int line, const char*, const char* message) {
+    throw std::runtime_error(std::string{file} + ":" + std::to_string(line) + ": " + message);
+}
+
+namespace {
+
+constexpr std::size_t IN_BYTES = (IN_WIDTH + 7) / 8;
+constexpr std::size_t OUT_BYTES = (OUT_WIDTH + 7) / 8;
+
+struct ProbeSpec {
+    std::vector<const char*> strobes;
+    const char* payload;
+    std::size_t width;
+};
+
+// What Python asks for, and what it gets. The fields are the same, in the same order, in library.py.
+struct Batch {
+    const std::uint8_t* beats;
+    std::uint64_t beat_count;
+    std::uint8_t* outputs;
+    std::uint64_t expect;
+    std::uint64_t* taken_at;
+    std::uint64_t* given_at;
+    double valid_odds;
+    double ready_odds;
+    std::uint64_t limit;
+    std::uint64_t taken;
+    std::uint64_t given;
+    std::uint64_t cycles;
+    std::uint64_t violations;
+};
+
+class Signal {
+    const std::uint8_t* m_data = nullptr;
+
+public:
+    Signal() = default;
+    Signal(const std::uint8_t* data) : m_data{data} {}
+    bool high() const { return *m_data & 1; }
+    const std::uint8_t* data() const { return m_data; }
+};
+
+struct Probe {
+    std::vector<Signal> strobes;
+    Signal payload;
+    std::size_t bytes = 0;
+    std::uint64_t count = 0;
+    std::vector<std::uint8_t> values;
+
+    void sample() {
+        for (const Signal& strobe : strobes) {
+            if (!strobe.high()) return;
+        }
+        ++count;
+        if (bytes) values.insert(values.end(), payload.data(), payload.data() + bytes);
+    }
+};
+
+class Simulation {
+    std::unique_ptr<VerilatedContext> m_context{new VerilatedContext};
+    std::unique_ptr<Vdesign> m_design{new Vdesign{m_context.get(), "TOP"}};
+    std::uint64_t m_random;
+    std::uint64_t m_idle = 0;
+    bool m_offering = false;
+    bool m_held = false;  // The design offered a word in the last cycle, and it was not taken.
+    std::uint8_t m_word[OUT_BYTES] = {};
+
+public:
+    std::vector<Probe> probes;
+    std::string error;
+
+    Simulation(std::uint64_t seed, std::uint64_t reset_cycles) : m_random{seed} {
+        try {
+            m_design->clk = 0;
+            m_design->next_rst = 1;
+            m_design->eval();
+            for (std::uint64_t cycle = 0; cycle < reset_cycles; ++cycle) tick();
+            m_design->next_rst = 0;
+            const std::vector<ProbeSpec> specs PROBES;
+            for (const ProbeSpec& spec : specs) find(spec);
+        } catch (const std::exception& stopped) {
+            error = stopped.what();
+        }
+    }
+
+    // Run until everything expected came, nothing moved for a while, or the budget is used up.
+    bool run(Batch& batch, std::uint64_t budget) {
+        for (; budget; --budget) {
+            if (batch.given == batch.expect || m_idle >= batch.limit) return true;
+            step(batch);
+        }
+        return false;
+    }
+
+private:
+    void tick() {
+        m_design->clk = 1;
+        m_design->eval();
+        m_design->clk = 0;
+        m_design->eval();
+    }
+
+    // SplitMix64: small, and good from any seed.
+    bool chance(double odds) {
+        if (odds >= 1.0) return true;
+        std::uint64_t z = (m_random += 0x9e3779b97f4a7c15ULL);
+        z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
+        z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
+        return static_cast<double>((z ^ (z >> 31)) >> 11) * 0x1p-53 < odds;
+    }
+
+    void step(Batch& batch) {
+        Vdesign& design = *m_design;
+        if (!m_offering && batch.taken < batch.beat_count && chance(batch.valid_odds)) {
+            std::memcpy(&design.next_i_payload, batch.beats + batch.taken * IN_BYTES, IN_BYTES);
+            m_offering = true;
+        }
+        design.next_i_valid = m_offering;
+        design.next_o_ready = chance(batch.ready_odds);
+        tick();
+
+        // From here on everything is as it is just before the next rising edge.
+        for (Probe& probe : probes) probe.sample();
+        ++m_idle;
+        if (design.i_valid && design.i_ready) {
+            batch.taken_at[batch.taken++] = batch.cycles;
+            m_offering = false;
+            m_idle = 0;
+        }
+        const bool valid = design.o_valid;
+        if (m_held && (!valid || std::memcmp(m_word, &design.o_payload, OUT_BYTES))) {
+            ++batch.violations;
+        }
+        m_held = valid && !design.o_ready;
+        if (m_held) std::memcpy(m_word, &design.o_payload, OUT_BYTES);
+        if (valid && design.o_ready) {
+            std::memcpy(batch.outputs + batch.given * OUT_BYTES, &design.o_payload, OUT_BYTES);
+            batch.given_at[batch.given++] = batch.cycles;
+            m_idle = 0;
+        }
+        ++batch.cycles;
+    }
+
+    void find(const ProbeSpec& spec) {
+        Probe probe;
+        for (const char* path : spec.strobes) probe.strobes.push_back(find(path, 1));
+        if (spec.payload) {
+            probe.payload = find(spec.payload, spec.width);
+            probe.bytes = (spec.width + 7) / 8;
+        }
+        probes.push_back(probe);
+    }
+
+    Signal find(const std::string& name, std::size_t width) {
+        const std::string path = "TOP.sbnn_bench.dut." + name;
+        const std::size_t dot = path.rfind('.');
+        const VerilatedScope* scope = m_context->scopeFind(path.substr(0, dot).c_str());
+        const VerilatedVar* var = scope ? scope->varFind(path.substr(dot + 1).c_str()) : nullptr;
+        if (!var) throw std::runtime_error("probe: no signal " + name);
+        const std::size_t bits = var->udims() ? 0 : var->entBits();
+        if (bits != width) {
+            throw std::runtime_error("probe: signal " + name + " has " + std::to_string(bits)
+                                     + " bits, not " + std::to_string(width));
+        }
+        return Signal{static_cast<const std::uint8_t*>(var->datap())};
+    }
+};
+
+Simulation* of(void* handle) { return static_cast<Simulation*>(handle); }
+
+}  // namespace
+
+#define EXPORT extern "C" __attribute__((visibility("default")))
+
+EXPORT void* sbnn_create(std::uint64_t seed, std::uint64_t reset_cycles) {
+    return new Simulation{seed, reset_cycles};
+}
+
+EXPORT void sbnn_destroy(void* handle) { delete of(handle); }
+
+EXPORT const char* sbnn_error(void* handle) { return of(handle)->error.c_str(); }
+
+EXPORT int sbnn_run(void* handle, Batch* batch, std::uint64_t budget) {
+    try {
+        return of(handle)->run(*batch, budget);
+    } catch (const std::exception& stopped) {
+        of(handle)->error = stopped.what();
+        return 1;
+    }
+}
+
+EXPORT std::uint64_t sbnn_count(void* handle, std::uint64_t probe) {
+    return of(handle)->probes[probe].count;
+}
+
+EXPORT const std::uint8_t* sbnn_values(void* handle, std::uint64_t probe) {
+    return of(handle)->probes[probe].values.data();
+}

