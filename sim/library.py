@@ -18,12 +18,12 @@ import numpy.typing as npt
 from sbnn_hw.errors import ToolFailed
 from sbnn_hw.sim.build import (
     BENCH,
-    OPTIMISE,
     VERILATE,
     Build,
     Progress,
     digest_of,
     flags_of,
+    optimise_for,
     tools_of,
 )
 from sbnn_hw.sim.cache import cache_folder, make_once
@@ -36,7 +36,7 @@ Cycles = npt.NDArray[np.uint64]
 
 # Optimised C++ takes two to three times as long to compile and runs twice as fast; both grow with
 # the design, so that the number of cycles from which it pays hardly depends on the design.
-_MANY = 1_000_000
+_MANY = 100_000
 
 # Cycles in one call of the library, after which Python can notice that the user wants to stop.
 _BUDGET = 10_000
@@ -330,7 +330,7 @@ def compile_design(
     _check_design(sources, in_width, out_width, probes)
     verilator, compiler = require()
     report = progress or (lambda _: None)
-    optimise = OPTIMISE if vectors > _MANY else ("-O0",)
+    optimise = optimise_for(compiler, many=vectors > _MANY)
     texts = {
         "sbnn_bench.v": BENCH.format(top=top, in_width=in_width, out_width=out_width),
         "sbnn_bench.vlt": _configuration(sources, probes),
