@@ -105,14 +105,8 @@ def count_at(logic, taps, values, place, name, family):
 
     Returns the literals of the count, and how many taps the tables hold for all places.
 
-    Parameters
-    ----------
-    taps : sequence of (int, int, bool)
-        The neuron's taps: pixel, value within the pixel, whether inverted.
-    values : sequence of Bits
-        The pixel's values.
-    place : Bits
-        The pixel's number.
+    ``taps`` are the neuron's: pixel, value within the pixel, whether inverted. ``values`` are the
+    literals of the pixel's values, ``place`` those of its number.
     """
     logic.owner = name
     tables = {}

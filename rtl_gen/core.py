@@ -1,6 +1,5 @@
 """Parts of a pipeline: payload and valid move together while ``enable`` is set."""
 
-from collections.abc import Callable
 
 from amaranth import *
 from amaranth.lib import wiring

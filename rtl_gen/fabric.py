@@ -5,14 +5,15 @@ from collections.abc import Iterable, Sequence
 
 from amaranth import *
 
-from sbnn_hw.rtl_gen.heap import FAMILIES, Family
+from sbnn_hw.rtl_gen.heap import FAMILIES
 from sbnn_hw.rtl_gen.logic import Logic
 from sbnn_hw.rtl_gen.pipeline import Ranks
 
 __all__ = ["emit", "pair_tables"]
 
 
-def pair_tables(logic: Logic, nets: Iterable[int], ranks: Ranks, paired: int) -> list[tuple[int, ...]]:
+def pair_tables(logic: Logic, nets: Iterable[int], ranks: Ranks,
+                paired: int) -> list[tuple[int, ...]]:
     """Group tables so that two with few inputs between them share one of the FPGA's.
 
     Those with the same inputs go together first, as the two outputs of a full adder do; then
@@ -167,7 +168,7 @@ class _Lut4:
     def __call__(self, m, logic, group, reads, sources, targets):
         (net,), (target,) = group, targets
         table = _spread(logic.tables[net], reads, [*reads, *([-1] * (4 - len(reads)))])
-        pins = dict(zip(self.pins, [*sources, *([Const(0, 1)] * 4)]))
+        pins = dict(zip(self.pins, [*sources, *([Const(0, 1)] * 4)], strict=False))
         m.submodules[f"{logic.names[net]}_lut"] = Instance(
             self.name, **{self.parameter: Const(table, 16), **pins, self.output: target})
 

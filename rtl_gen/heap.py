@@ -17,7 +17,7 @@ Moves at the lowest column, whose n bits are the only ones of odd weight (``c`` 
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 
 __all__ = ["FAMILIES", "Family", "Move", "Plan", "lut_cost", "plan"]
 
@@ -176,7 +176,7 @@ def _cost(counts: Counts, threshold: int, inputs: int, paired: int) -> int:
     return _plan(counts, threshold, inputs, paired).cost if counts else 0
 
 
-@lru_cache(maxsize=None)
+@cache
 def _plan(counts: Counts, threshold: int, inputs: int, paired: int) -> Plan:
     family = Family("", inputs, paired)
     if sum(counts) <= inputs:
@@ -263,7 +263,8 @@ def _moves(counts: Counts, threshold: int, family: Family) -> list[Move]:
                 if most == 2:
                     moves.append(Move(saturated=(low, high), spread=True))
         if threshold == 1:
-            moves += [Move(saturated=(low, 0)) for low in range(limit + 1, min(n0, family.inputs) + 1)]
+            wide = range(limit + 1, min(n0, family.inputs) + 1)
+            moves += [Move(saturated=(low, 0)) for low in wide]
     exact = family.paired >= 5
     total = sum(counts)
     for left in range(1, n0 + 1):
@@ -280,9 +281,8 @@ def _moves(counts: Counts, threshold: int, family: Family) -> list[Move]:
                     continue
                 base = {"adds": adds, "counts": counts5, "chains": chains}
                 rest = total - adds - 2 * counts5 - 3 * chains
-                if left == 1 or rest <= family.inputs:
-                    if adds or counts5 or chains:
-                        moves.append(Move(**base))
+                if (left == 1 or rest <= family.inputs) and (adds or fives):
+                    moves.append(Move(**base))
                 if left == 1 or left > limit:
                     continue
                 next_column = n1 + adds + counts5

@@ -110,14 +110,9 @@ def fire(logic: Logic, layer: Layer, values: Sequence[Bits], sums: Sequence[Shar
          border: Bits, family: Family) -> list[int]:
     """Return the literals of a layer's neurons.
 
-    Parameters
-    ----------
-    values : sequence of Bits
-        The bits of each of the layer's inputs; those of inputs that are not tapped are not read.
-    sums : sequence of SharedSum
-        What the neurons of each group share; empty where Ξ is zero.
-    border : Bits
-        The number of the border class, where there are several.
+    ``values`` are the bits of each of the layer's inputs, ``sums`` what the neurons of each group
+    share (nothing where Ξ is zero), ``border`` the number of the border class, where there are
+    several.
     """
     thresholds, flips = layer.thresholds.T.tolist(), layer.flips.tolist()
     neurons = len(layer.taps)

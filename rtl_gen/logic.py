@@ -9,7 +9,7 @@ A *literal* is twice the number of a net, plus one for its complement. Net 0 is 
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache
 
 __all__ = ["FALSE", "TRUE", "Logic", "table_of"]
 
@@ -25,7 +25,7 @@ _VARIABLE = [
 ]
 
 
-@lru_cache(maxsize=None)
+@cache
 def _reduce(table: Table, pattern: tuple[int, ...]) -> tuple[Table, tuple[int, ...], int]:
     """Bring a table into its one form.
 
@@ -58,7 +58,7 @@ def _reduce(table: Table, pattern: tuple[int, ...]) -> tuple[Table, tuple[int, .
     return small, tuple(rank for _, rank in kept), negated
 
 
-@lru_cache(maxsize=None)
+@cache
 def table_of(weights: tuple[int, ...], least: int, modulus: int = 0, base: int = 0) -> Table:
     """Return the table of ⌊(base + weighted sum of the inputs)⌋ ≥ least.
 

@@ -1,11 +1,12 @@
 """From the stages of a netlist to cores in a chain."""
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
 from sbnn_hw.errors import ModelRejected, UsageError
-from sbnn_hw.netlist import Conv2d, Edge, Encode, Flatten, Layer, Linear, MaxPool2d, Scores
+from sbnn_hw.netlist import Conv2d, Encode, Flatten, Layer, Linear, MaxPool2d, Scores
 from sbnn_hw.rtl_gen import layers
 from sbnn_hw.rtl_gen.accumulate import Accumulate, Number, count_at, most_at_once
 from sbnn_hw.rtl_gen.build import add_up, gather_columns
@@ -217,7 +218,9 @@ class _Writer:
         decide = self._tables(sum(sum_bits), function(layer, sum_bits))
         self.result.connections[self.stage.name] = wired
         name = self.stage.name
-        return {f"{name}_number": number, f"{name}_taps": counts, f"{name}_sums": sums, name: decide}
+        return {
+            f"{name}_number": number, f"{name}_taps": counts, f"{name}_sums": sums, name: decide,
+        }
 
     def _add(self, name, core):
         if name in self.result.cores:
@@ -301,7 +304,8 @@ class _Writer:
         if groups:
             in_group = [[c for c in range(g * channels // groups, (g + 1) * channels // groups)
                          if c not in set(layer.fixed.tolist())] for g in range(groups)]
-            count_bits = max(1, max(len(group) * self.edge.maximum for group in in_group).bit_length())
+            largest = max(len(group) for group in in_group) * self.edge.maximum
+            count_bits = max(1, largest.bit_length())
 
             def count(logic, literals):
                 values = self._split(literals)
@@ -318,7 +322,8 @@ class _Writer:
             width += groups * count_bits
         # The bits of the window that are read: taps, and what each pixel adds to q.
         tapped = np.unique(layer.taps.indices).tolist()
-        wanted = [(tap // channels, tap % channels * bits + n) for tap in tapped for n in range(bits)]
+        wanted = [(tap // channels, tap % channels * bits + n)
+                  for tap in tapped for n in range(bits)]
         counts = [(position, self.width + n)
                   for position in range(size) for n in range(groups * count_bits)]
         borders = layer.borders(self.edge)
@@ -371,7 +376,7 @@ class _Writer:
 def _parts(bits, sizes):
     """Part literals into pieces of some sizes."""
     ends = np.cumsum([0, *sizes]).tolist()
-    return [bits[start:end] for start, end in zip(ends, ends[1:])]
+    return [bits[start:end] for start, end in pairwise(ends)]
 
 
 def _area(cores):
@@ -385,12 +390,11 @@ def _read_of(network, number, raster):
     """Return which of an encoder's bits are read by the stage behind it."""
     edge = network.edge_from(number)
     flat = False
-    for reader, stage in enumerate(network.stages[number + 1 :], number + 1):
+    for stage in network.stages[number + 1 :]:
         operation = stage.operation
-        if isinstance(operation, Flatten):
-            flat = True
-            continue
-        break
+        if not isinstance(operation, Flatten):
+            break
+        flat = True
     every = np.zeros(edge.size if flat or len(edge.shape) == 1 else edge.channels, bool)
     if isinstance(operation, Layer) and operation.xi:
         every[:] = True

@@ -65,7 +65,7 @@ class Single(wiring.Component):
 
 
 def chain(component, cores):
-    """Return a module that connects cores between a component's streams, and stops them together."""
+    """Return a module of cores between a component's streams, all stopped together."""
     m = Module()
 
     # A result must not change until it is taken.

@@ -33,7 +33,7 @@ class Scan:
     width: int
 
     def __post_init__(self):
-        rows, columns = self.output
+        _, columns = self.output
         down, across = self.window.stride
         if (
             self.first >= self.height * self.width

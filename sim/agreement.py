@@ -129,6 +129,8 @@ def check_agreement(
 
     Parameters
     ----------
+    network : Network
+        What the hardware shall compute.
     verilog, description
         The generated text and its description.
     pixels : array (images, height, width, channels)
@@ -139,6 +141,8 @@ def check_agreement(
         Chooses the stalls.
     inside : bool
         Whether the values of every stage are compared, pixel by pixel.
+    progress : callable, optional
+        Called with a few words whenever something that takes long starts.
     """
     if description["network"] != network.digest:
         raise UsageError("The design was generated from another network; generate it anew")
@@ -179,13 +183,20 @@ def check_agreement(
 
 
 def _probed(description: dict[str, Any]) -> list[str]:
-    """Return the stages whose values can be seen: those with hardware of their own, but the last."""
-    return [stage["name"] for stage in description["stages"][:-1]
-            if stage["cores"] and stage["cores"][-1] == stage["name"] and stage["kind"] != "flatten"]
+    """Return the stages whose values can be seen: all with hardware of their own but the last."""
+    return [
+        stage["name"]
+        for stage in description["stages"][:-1]
+        if stage["cores"] and stage["cores"][-1] == stage["name"] and stage["kind"] != "flatten"
+    ]
 
 
 def _compile(
-    verilog: str, description: dict[str, Any], inside: bool, images: int, report: Callable[[str], None]
+    verilog: str,
+    description: dict[str, Any],
+    inside: bool,
+    images: int,
+    report: Callable[[str], None],
 ) -> Library:
     probes = []
     seen = _probed(description)
@@ -266,7 +277,14 @@ def _compare_inside(
             row, neuron = (int(axis[0]) for axis in np.nonzero(differs))
             image, pixel = divmod(row, values[stage.name].size // width // images)
             found.append(
-                Mismatch(image, stage.name, neuron, pixel, int(given[row, neuron]), int(wanted[row, neuron]))
+                Mismatch(
+                    image,
+                    stage.name,
+                    neuron,
+                    pixel,
+                    int(given[row, neuron]),
+                    int(wanted[row, neuron]),
+                )
             )
     # The earliest image, and in it the earliest stage: min is stable.
     return compared, differing, min(found, key=lambda each: each.image) if found else None
