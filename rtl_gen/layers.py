@@ -9,6 +9,7 @@ from sbnn_hw.netlist import Encode, Layer, Scores, Taps
 from sbnn_hw.rtl_gen.build import add_up, gather_columns, reaches
 from sbnn_hw.rtl_gen.heap import Family
 from sbnn_hw.rtl_gen.logic import FALSE, Logic
+from sbnn_hw.rtl_gen.share import find_blocks
 
 __all__ = [
     "SharedSum", "argmax", "choose", "compare", "count_connections", "decide", "encode", "fire",
@@ -107,23 +108,54 @@ def choose(logic: Logic, code: Bits, options: Sequence[int], family: Family) -> 
 
 
 def fire(logic: Logic, layer: Layer, values: Sequence[Bits], sums: Sequence[SharedSum],
-         border: Bits, family: Family) -> list[int]:
+         border: Bits, family: Family, share: int = 0) -> list[int]:
     """Return the literals of a layer's neurons.
 
     ``values`` are the bits of each of the layer's inputs, ``sums`` what the neurons of each group
     share (nothing where Ξ is zero), ``border`` the number of the border class, where there are
-    several.
+    several. ``share`` bounds the search for taps that neurons can count together.
     """
     thresholds, flips = layer.thresholds.T.tolist(), layer.flips.tolist()
     neurons = len(layer.taps)
-    outputs = []
-    for neuron, weighted in enumerate(weigh_taps(layer.taps, values)):
+    heaps, goals = weigh_taps(layer.taps, values), []
+    for neuron, weighted in enumerate(heaps):
         shared = sums[neuron * len(sums) // neurons] if sums else None
         added, goal = _needed(logic, shared, thresholds[neuron], border, layer.k, family, neuron)
-        columns, constant = gather_columns(weighted + added)
+        weighted += added
+        goals.append(goal)
+    if share:
+        _share_blocks(logic, layer, values, heaps, goals, share, family)
+    outputs = []
+    for neuron, (weighted, goal, flip) in enumerate(zip(heaps, goals, flips, strict=True)):
+        columns, constant = gather_columns(weighted)
         logic.owner = f"n{neuron}"
-        outputs.append(reaches(logic, columns, goal - constant, family) ^ flips[neuron])
+        outputs.append(reaches(logic, columns, goal - constant, family) ^ flip)
     return outputs
+
+
+def _share_blocks(logic: Logic, layer: Layer, values: Sequence[Bits],
+                  heaps: list[list[tuple[int, int]]], goals: list[int], steps: int,
+                  family: Family) -> None:
+    """Put sums of common taps in their place, in the heaps of neurons that gain by it."""
+    taps = layer.taps
+    if any(len(bits) != 1 for bits in values if bits is not None):
+        return
+    # A tap and its complement are two different things to share.
+    incidence = np.zeros((len(taps), 2 * taps.width), bool)
+    incidence[taps.neurons, 2 * taps.indices.astype(np.int64) + taps.inverted] = True
+    others = []
+    for neuron, weighted in enumerate(heaps):
+        columns, constant = gather_columns(weighted[int(taps.fan_in[neuron]):])
+        others.append((tuple(map(len, columns)), goals[neuron] - constant))
+    for number, (block, users) in enumerate(find_blocks(incidence, others, steps, family)):
+        logic.owner = f"block{number}"
+        literals = [values[tap // 2][0] ^ tap % 2 for tap in block]
+        columns, constant = gather_columns((literal, 1) for literal in literals)
+        total = add_up(logic, columns, constant, family)
+        for neuron in users:
+            # Taking bits away is adding them with negative weight: both meet in one heap.
+            heaps[neuron] += [(literal, -1) for literal in literals]
+            heaps[neuron] += [(bit, 1 << n) for n, bit in enumerate(total)]
 
 
 def _needed(logic: Logic, shared: SharedSum | None, thresholds: Sequence[int], border: Bits,

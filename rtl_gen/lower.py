@@ -37,6 +37,9 @@ class Options:
     flatten : str
         How a linear layer behind a stream of pixels gets its taps. ``gather``: the map becomes
         one vector first; ``accumulate``: counted as pixels arrive; ``auto``: what is smaller.
+    share : int
+        Pairs of neurons, in each layer, to search for taps that they can count together; zero
+        counts each neuron's taps apart.
     scores : bool
         Whether scores are given with the class.
     """
@@ -46,6 +49,7 @@ class Options:
     split_pairs: bool = False
     input: str = "auto"
     flatten: str = "auto"
+    share: int = 0
     scores: bool = True
 
     def __post_init__(self):
@@ -57,6 +61,8 @@ class Options:
             raise UsageError(f"Input must be auto, image or pixel, not {self.input!r}")
         if self.flatten not in ("auto", "gather", "accumulate"):
             raise UsageError(f"Flatten must be auto, gather or accumulate, not {self.flatten!r}")
+        if self.share < 0:
+            raise UsageError(f"Share must not be negative, not {self.share!r}")
         if self.levels_per_stage < 1:
             raise UsageError(
                 f"Levels per stage must be 1 or more, not {self.levels_per_stage!r}"
@@ -273,7 +279,7 @@ class _Writer:
         if sums:
             self.result.counted[self.stage.name] = (
                 self.edge.size if isinstance(layer, Linear) else layer.window.size * layer.channels)
-        fires = layers.fire(logic, layer, values, sums, border, self.family)
+        fires = layers.fire(logic, layer, values, sums, border, self.family, self.options.share)
         self.result.connections[self.stage.name] = layers.count_connections(
             logic, fires, sums, border, self.edge.bits)
         return [FALSE if n in absent else bit for n, bit in enumerate(fires)]
