@@ -1,12 +1,12 @@
 """An AXI4-Stream face for a network: bytes in, bytes out."""
 
 from amaranth import *
-from amaranth.lib import wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from sbnn_hw.rtl_gen.gather import Widen
 
-__all__ = ["AxiStream"]
+__all__ = ["AxiStream", "Boxed"]
 
 
 def axi_stream(width):
@@ -17,6 +17,29 @@ def axi_stream(width):
         "tready": In(1),
         "tlast":  Out(1),
     })
+
+
+class Boxed(wiring.Component):
+    """A network whose Verilog lies in another file, as a module called ``top``.
+
+    Members
+    -------
+    i, o
+        As those of :class:`sbnn_hw.rtl_gen.network.Network`, the output as plain bits.
+    """
+
+    def __init__(self, description):
+        self.beats = description["input"]["beats"]
+        super().__init__({
+            "i": In(stream.Signature(description["input"]["width"])),
+            "o": Out(stream.Signature(description["output"]["width"])),
+        })
+
+    def elaborate(self, platform):
+        return Instance("top",
+            i_clk=ClockSignal(), i_rst=ResetSignal(),
+            i_i__payload=self.i.payload, i_i__valid=self.i.valid, o_i__ready=self.i.ready,
+            o_o__payload=self.o.payload, o_o__valid=self.o.valid, i_o__ready=self.o.ready)
 
 
 class AxiStream(wiring.Component):
@@ -48,7 +71,7 @@ class AxiStream(wiring.Component):
         self._words = -(-beat // self._width)
         super().__init__({
             "s_axis": In(axi_stream(self._width)),
-            "m_axis": Out(axi_stream(8 * -(-len(network.o.payload.as_value()) // 8))),
+            "m_axis": Out(axi_stream(8 * -(-len(Value.cast(network.o.payload)) // 8))),
             "misframed": Out(1),
         })
 

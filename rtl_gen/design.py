@@ -5,11 +5,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from sbnn_hw.netlist import Network as Netlist
+from sbnn_hw.rtl_gen.axi import AxiStream, Boxed
 from sbnn_hw.rtl_gen.lower import Options
 from sbnn_hw.rtl_gen.network import Network
 from sbnn_hw.rtl_gen.verilog import find_yosys, to_verilog
 
-__all__ = ["SCHEMA", "Design", "generate"]
+__all__ = ["SCHEMA", "Design", "generate", "generate_axi"]
 
 #: The version of the description's form.
 SCHEMA = 1
@@ -80,3 +81,15 @@ def generate(network: Netlist, options: Options | None = None) -> Design:
     find_yosys()
     top = Network(network, options)
     return Design(to_verilog(top), describe(network, top))
+
+
+def generate_axi(description: dict[str, Any], width: int | None = None) -> str:
+    """Return the Verilog of an AXI4-Stream face, ``top_axi``, for the module ``top``.
+
+    The input is as wide as a pixel, or as ``width`` bits; an image that comes as a whole takes
+    64-bit words.
+    """
+    if width is None:
+        beat = description["input"]["width"]
+        width = 8 * -(-beat // 8) if beat <= 64 else 64
+    return to_verilog(AxiStream(Boxed(description), width), "top_axi")

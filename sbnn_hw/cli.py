@@ -19,6 +19,8 @@ COMMANDS = {
     "train": "train a sparse binary network",
     "eval": "measure a model's accuracy on test images",
     "fold": "turn a checkpoint into an integer netlist, exactly",
+    "generate": "generate streaming hardware: Verilog, and a suite that tests it",
+    "simulate": "simulate a design on whole sets of images, and compare every answer",
     "info": "show what a model has: layers, connections, binary operations",
     "models": "list the models and recipes that can be trained",
     "doctor": "show which tools were found and how to get the others",
@@ -30,7 +32,7 @@ def _parser(command: str | None) -> argparse.ArgumentParser:
         prog="sbnn-hw",
         description="Sparse binary neural networks on FPGAs.",
         epilog="Exit codes: 1 model refused, 2 wrong arguments, 3 tool missing, 4 tool failed, "
-        "5 data missing, 6 output not written.",
+        "5 data missing, 6 output not written, 7 hardware and software differ.",
     )
     parser.add_argument("--version", action="version", version=f"sbnn-hw {__version__}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)

@@ -51,3 +51,9 @@ class OutputRefused(SbnnError):
     """A result that could not be written."""
 
     exit_code = 6
+
+
+class Disagreement(SbnnError):
+    """Hardware that does not say what the software says."""
+
+    exit_code = 7

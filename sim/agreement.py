@@ -67,6 +67,10 @@ class Agreement:
     operations : dict
         For each stage with taps, what one image takes: measured as handshakes times connections
         counted in the hardware, and as the netlist has it.
+    seconds : dict
+        What compiling and simulating took.
+    classes : array
+        The classes that the hardware gave.
     """
 
     vectors: int
@@ -82,6 +86,7 @@ class Agreement:
     seed: int
     operations: dict[str, dict[str, float]]
     seconds: dict[str, float] = field(default_factory=dict)
+    classes: Array = field(default_factory=lambda: np.zeros(0, np.int64), repr=False)
 
     @property
     def equal(self) -> bool:
@@ -102,7 +107,7 @@ class Agreement:
             "network": network.digest,
             "family": description["options"]["family"],
             "equal": self.equal,
-            **asdict(self),
+            **{key: value for key, value in asdict(self).items() if key != "classes"},
             "computed": {"latency": description["latency"], "interval": description["interval"]},
             "bops": {
                 "measured": sum(each["measured"] for each in self.operations.values()),
@@ -178,6 +183,7 @@ def check_agreement(
         stalls=stalls,
         seed=seed,
         operations=_operations(network, trace, description, len(pixels)),
+        classes=unpack_results(trace.outputs, description)[0],
         seconds={"compile": compiled - started, "simulate": simulated - compiled},
     )
 

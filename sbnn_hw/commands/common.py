@@ -2,8 +2,12 @@
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-__all__ = ["add_data_root", "add_json", "add_model"]
+if TYPE_CHECKING:
+    from sbnn_hw.rtl_gen.lower import Options
+
+__all__ = ["add_data_root", "add_hardware", "add_json", "add_model", "options_of"]
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
@@ -30,3 +34,63 @@ def add_data_root(parser: argparse.ArgumentParser) -> None:
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Add the switch for programs that read the answer."""
     parser.add_argument("--json", action="store_true", help="print the answer as JSON")
+
+
+def add_hardware(parser: argparse.ArgumentParser) -> None:
+    """Add the choices of generated hardware."""
+    parser.add_argument(
+        "--family",
+        metavar="FAMILY",
+        default="xc7",
+        help="xc7, ecp5, ice40 or generic (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--levels",
+        metavar="N",
+        type=int,
+        default=3,
+        help="look-up tables in a row between registers (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--input",
+        metavar="UNIT",
+        default="auto",
+        help="what arrives in a clock: image, pixel, or auto: images where no stage has windows "
+        "(default: %(default)s)",
+    )
+    parser.add_argument(
+        "--flatten",
+        metavar="HOW",
+        default="auto",
+        help="a linear layer behind pixels: gather them first, accumulate as they arrive, or auto: "
+        "what is smaller (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--share",
+        metavar="N",
+        type=int,
+        default=0,
+        help="pairs of neurons a layer to search for taps they can count together "
+        "(default: %(default)s)",
+    )
+    parser.add_argument(
+        "--split-pairs",
+        action="store_true",
+        help="two LUT5 in place of each LUT6_2, for tools that cannot place it",
+    )
+    parser.add_argument("--no-scores", action="store_true", help="give the class alone")
+
+
+def options_of(args: argparse.Namespace) -> "Options":
+    """Return the hardware's options; Amaranth must be there."""
+    from sbnn_hw.rtl_gen.lower import Options
+
+    return Options(
+        family=args.family,
+        levels_per_stage=args.levels,
+        input=args.input,
+        flatten=args.flatten,
+        share=args.share,
+        split_pairs=args.split_pairs,
+        scores=not args.no_scores,
+    )

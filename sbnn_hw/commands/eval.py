@@ -2,14 +2,17 @@
 
 import argparse
 import json
+import logging
 import time
 from pathlib import Path
 
 from sbnn_hw import datasets
 from sbnn_hw.commands.common import add_data_root, add_json, add_model
 from sbnn_hw.datasets import Images
-from sbnn_hw.errors import ModelRejected, UsageError
+from sbnn_hw.errors import Disagreement, ModelRejected, UsageError
 from sbnn_hw.models import open_network, require_torch
+
+logger = logging.getLogger("sbnn_hw")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,9 +27,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_data_root(parser)
     parser.add_argument(
         "--using",
-        choices=("netlist", "torch"),
+        choices=("netlist", "torch", "rtl"),
         default="netlist",
-        help="what computes: the integer network or torch (default: %(default)s)",
+        help="what computes: the integer network, torch, or the generated hardware in simulation "
+        "(default: %(default)s)",
     )
     add_json(parser)
 
@@ -36,6 +40,8 @@ def run(args: argparse.Namespace) -> None:
     dataset = datasets.find(args.data)
     if args.using == "torch":
         right, count, seconds = _by_torch(args.model, dataset, args.data_root)
+    elif args.using == "rtl":
+        right, count, seconds = _by_simulation(args.model, dataset, args.data_root)
     else:
         network = open_network(args.model)
         _check_geometry(args.model, network.input.shape, network.classes, dataset)
@@ -85,3 +91,38 @@ def _by_torch(path: Path, dataset: datasets.Dataset, root: Path | None) -> tuple
     started = time.perf_counter()
     share = accuracy(checkpoint.model, to_tensors(images))
     return round(share * len(images)), len(images), time.perf_counter() - started
+
+
+def _by_simulation(
+    path: Path, dataset: datasets.Dataset, root: Path | None
+) -> tuple[int, int, float]:
+    from sbnn_hw.hardware import require_amaranth
+    from sbnn_hw.sim.verilator import require
+
+    # All tools are looked for before the first step starts.
+    require_amaranth()
+    require()
+    from sbnn_hw.rtl_gen.design import generate
+    from sbnn_hw.rtl_gen.lower import Options
+    from sbnn_hw.sim.agreement import check_agreement
+
+    network = open_network(path)
+    _check_geometry(path, network.input.shape, network.classes, dataset)
+    images = dataset.load("test", root)
+    started = time.perf_counter()
+    logger.info("generating")
+    design = generate(network, Options(family="xc7"))
+    agreement = check_agreement(
+        network,
+        design.verilog,
+        design.description,
+        images.pixels,
+        progress=lambda text: logger.info("%s", text),
+    )
+    if not agreement.equal:
+        raise Disagreement(
+            f"The hardware of {path} differs from its network in {agreement.mismatches:,} of "
+            f"{agreement.vectors:,} images (first: {agreement.first})"
+        )
+    right = int((agreement.classes == images.labels).sum())
+    return right, len(images), time.perf_counter() - started

@@ -1,0 +1,108 @@
+"""Heaps by themselves, without registers: what a proof reads, and which ones a network has."""
+
+from contextlib import contextmanager
+
+from amaranth import *
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from sbnn_hw.rtl_gen import layers
+from sbnn_hw.rtl_gen.build import reaches
+from sbnn_hw.rtl_gen.fabric import emit, pair_tables
+from sbnn_hw.rtl_gen.heap import FAMILIES
+from sbnn_hw.rtl_gen.logic import Logic
+from sbnn_hw.rtl_gen.lower import Options, lower
+from sbnn_hw.rtl_gen.pipeline import Ranks
+from sbnn_hw.rtl_gen.verilog import to_verilog
+
+__all__ = ["Heaps", "heap_verilog", "heaps_of"]
+
+
+class Heaps(wiring.Component):
+    """Heaps side by side, each with inputs of its own; combinational.
+
+    Parameters
+    ----------
+    heaps : sequence of (columns, int)
+        For each heap the numbers of its inputs in each column, from 0, and its threshold. An
+        input may be in several columns.
+
+    Members
+    -------
+    i : :py:`In(width)`
+        The inputs of the first heap, then those of the next.
+    o : :py:`Out(len(heaps))`
+        Whether each heap reaches its threshold.
+    """
+
+    def __init__(self, heaps, *, family, split_pairs=False):
+        self._family, self._split_pairs = family, split_pairs
+        self._parts = []
+        width = 0
+        for number, (columns, threshold) in enumerate(heaps):
+            inputs = 1 + max((n for column in columns for n in column), default=-1)
+            logic = Logic(inputs)
+            logic.owner = f"h{number}"
+            literals = [[logic.input(n) for n in column] for column in columns]
+            outputs = logic.positive([reaches(logic, literals, threshold, FAMILIES[family])])
+            nets = logic.live(outputs)
+            # No ranks: everything is computed in the first, and nothing is kept.
+            ranks = Ranks(0, nets, dict.fromkeys(nets, 1), dict.fromkeys(nets, 1))
+            self._parts.append((width, logic, outputs, ranks))
+            width += inputs
+        super().__init__({"i": In(width), "o": Out(len(self._parts))})
+
+    @property
+    def tables(self) -> list[int]:
+        """Number of look-up tables of each heap, a pair as one."""
+        paired = FAMILIES[self._family].paired
+        return [
+            len(pair_tables(logic, [net for net in ranks.nets if logic.reads[net]], ranks, paired))
+            for _, logic, _, ranks in self._parts
+        ]
+
+    def elaborate(self, platform):
+        m = Module()
+
+        for number, (start, logic, outputs, ranks) in enumerate(self._parts):
+            inputs = self.i[start : start + logic.inputs]
+            fires = emit(m, logic, inputs, outputs, ranks, Const(1, 1), self._family,
+                         split_pairs=self._split_pairs)
+            m.d.comb += self.o[number].eq(fires)
+
+        return m
+
+
+def heap_verilog(heaps, family, *, split_pairs=False):
+    """Return the text of heaps, written as it is for networks; its top module is ``top``."""
+    return to_verilog(Heaps(heaps, family=family, split_pairs=split_pairs))
+
+
+def heaps_of(network, family):
+    """Return the distinct heaps of a network, each with its inputs numbered anew."""
+    with _recorded() as heaps:
+        lower(network, Options(family=family))
+    return sorted(heaps)
+
+
+@contextmanager
+def _recorded():
+    """Note every heap that the layers ask for, in whatever way they come to it."""
+    found = set()
+
+    def record(logic, columns, threshold, family):
+        number = {}
+        found.add((
+            tuple(
+                tuple(number.setdefault(bit >> 1, len(number)) for bit in column)
+                for column in columns
+            ),
+            threshold,
+        ))
+        return reaches(logic, columns, threshold, family)
+
+    before, layers.reaches = layers.reaches, record
+    try:
+        yield found
+    finally:
+        layers.reaches = before

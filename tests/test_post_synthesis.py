@@ -1,0 +1,103 @@
+"""What Yosys made of a design still computes the network, cell by cell."""
+
+import re
+from functools import lru_cache
+
+import numpy as np
+import pytest
+from random_networks import (
+    _Builder,
+    random_conv,
+    random_images,
+    random_scores,
+    random_vector_network,
+)
+
+from sbnn_hw.netlist import Edge, Flatten
+from sbnn_hw.rtl_gen.design import generate
+from sbnn_hw.rtl_gen.lower import Options
+from sbnn_hw.sim.library import compile_design
+from sbnn_hw.sim.vectors import pack_images, pack_results
+from sbnn_hw.yosys import FAMILIES, cell_models, synthesise
+
+IMAGES = 60
+
+
+def map_network(width, convolutions):
+    """Lines of more than 8 pixels: shift registers in tables, or memories."""
+    rng = np.random.default_rng(9)
+    builder = _Builder(Edge((4, width, 3), bits=1, scan="raster"))
+    for _ in range(convolutions):
+        builder.add(random_conv(rng, builder.edge, 4))
+    builder.add(Flatten())
+    builder.add(random_scores(rng, builder.edge, 3))
+    return builder.finish()
+
+
+NETWORKS = {
+    "vector": lambda: random_vector_network(np.random.default_rng(39)),
+    "map": lambda: map_network(20, 1),
+    "wide": lambda: map_network(70, 2),
+}
+
+
+@lru_cache
+def synthesised(name, family):
+    network = NETWORKS[name]()
+    design = generate(network, Options(family=family))
+    return network, design.description, synthesise(design.verilog, family)
+
+
+def wrong_images(name, family, change=lambda netlist: netlist):
+    """Simulate a netlist with Yosys's own models of its cells; count the images that differ."""
+    network, description, synthesis = synthesised(name, family)
+    library = compile_design(
+        {"cells.v": cell_models(family), "netlist.v": change(synthesis.netlist)},
+        in_width=description["input"]["width"],
+        out_width=description["output"]["width"],
+    )
+    pixels = random_images(np.random.default_rng(1), network, IMAGES)
+    # One word more than is due is waited for: it must not come.
+    trace = library.run(
+        pack_images(pixels, description), expect=IMAGES + 1, valid_odds=0.7, ready_odds=0.7,
+        seed=1, limit=4 * description["latency"] + 1000,
+    )  # fmt: skip
+    outcome = network.compute(pixels)
+    # Images that all get the same answer would show little.
+    assert len(np.unique(outcome.scores, axis=0)) > 3
+    assert trace.violations == 0
+    assert len(trace.outputs) == IMAGES
+    wanted = pack_results(outcome.classes, outcome.scores, description)
+    return int((trace.outputs != wanted).any(axis=1).sum())
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("name", ["vector", "map"])
+def test_netlist_says_what_the_network_says(name, family):
+    assert wrong_images(name, family) == 0
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("family", FAMILIES)
+def test_wide_netlist_says_what_the_network_says(family):
+    assert wrong_images("wide", family) == 0
+
+
+def test_lines_are_kept_in_what_the_family_has_for_them():
+    counts = {family: synthesised("map", family)[2].counts for family in FAMILIES}
+    assert counts["xc7"].srls > 0
+    assert counts["ecp5"].lutram > 0
+    assert counts["ice40"].brams > 0
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_one_wrong_table_is_seen(family):
+    def invert(netlist):
+        tables = list(re.finditer(r"INIT\((\d+)'h([0-9a-f]+)\)", netlist))
+        # Of the last tables, which make the scores.
+        found = tables[-1]
+        bits = int(found[1])
+        value = int(found[2], 16) ^ ((1 << bits) - 1)
+        return f"{netlist[: found.start()]}INIT({bits}'h{value:x}){netlist[found.end() :]}"
+
+    assert wrong_images("vector", family, invert) > 0

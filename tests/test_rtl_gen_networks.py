@@ -1,0 +1,73 @@
+"""Random networks, many in one Verilated design: hardware and software say the same."""
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from packed import Pack
+from random_networks import random_map_network, random_vector_network
+
+from sbnn_hw.rtl_gen.lower import Options
+
+
+def random_pair(seed):
+    """Return a random network, and random ways to build it."""
+    rng = np.random.default_rng(seed)
+    network = (random_map_network if rng.random() < 0.3 else random_vector_network)(rng)
+    options = Options(
+        family=str(rng.choice(["xc7", "ecp5", "ice40", "generic"])),
+        levels_per_stage=int(rng.integers(1, 5)),
+        split_pairs=bool(rng.random() < 0.3),
+        input=str(rng.choice(["auto", "pixel"])),
+        flatten=str(rng.choice(["auto", "gather", "accumulate"])),
+        share=int(rng.choice([0, 40])),
+        scores=bool(rng.random() < 0.8),
+    )
+    return network, options
+
+
+def seeds(count):
+    return st.lists(st.integers(0, 2**32 - 1), min_size=count, max_size=count, unique=True)
+
+
+def no_differences(drawn):
+    pack = Pack([random_pair(seed) for seed in drawn])
+    assert [drawn[n] for n in pack.differing()] == []
+    assert [drawn[n] for n in pack.differing(ready_odds=0.6, valid_odds=0.7, seed=1)] == []
+
+
+# A pack is compiled as a whole, so there is nothing to shrink; its seeds are printed instead.
+ONCE = {"phases": [Phase.generate], "deadline": None, "suppress_health_check": list(HealthCheck)}
+
+
+@settings(max_examples=3, derandomize=True, **ONCE)
+@given(seeds(100))
+def test_three_hundred_random_networks_agree_with_software_with_and_without_stalls(drawn):
+    no_differences(drawn)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+@settings(max_examples=20, **ONCE)
+@given(seeds(100))
+def test_thousands_of_random_networks_agree_with_software_with_and_without_stalls(drawn):
+    no_differences(drawn)
+
+
+def test_a_single_wrong_table_is_seen():
+    """Flip the last bit of one table, in each of a few networks, and look who complains."""
+    rng = np.random.default_rng(5)
+    pairs = [(random_vector_network(rng), Options(family="xc7")) for _ in range(4)]
+
+    def spoil(text):
+        # The table that gives bit 0 of the class, in the second network.
+        start = text.index(r"module \top.net1.scores")
+        table = re.compile(r"\.INIT\((\d+)'h([0-9a-f]+)\)")
+        found = list(table.finditer(text, start, text.index("endmodule", start)))[-1]
+        size, value = int(found[1]), int(found[2], 16)
+        return f"{text[: found.start(2)]}{value ^ (1 << size) - 1:x}{text[found.end(2) :]}"
+
+    assert Pack(pairs).differing() == []
+    assert Pack(pairs, change=spoil).differing() == [1]
