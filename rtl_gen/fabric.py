@@ -17,7 +17,8 @@ def pair_tables(logic: Logic, nets: Iterable[int], ranks: Ranks,
     """Group tables so that two with few inputs between them share one of the FPGA's.
 
     Those with the same inputs go together first, as the two outputs of a full adder do; then
-    those whose inputs another has; then any two small ones that share an input, of one rank.
+    small ones that share an input; then any two that are small enough. Two tables of different
+    levels never share: one may depend on the other, and through a common cell on itself.
     """
     groups: list[tuple[int, ...]] = []
     waiting: dict[tuple[int, tuple[int, ...]], list[int]] = defaultdict(list)
@@ -27,13 +28,14 @@ def pair_tables(logic: Logic, nets: Iterable[int], ranks: Ranks,
             groups.append((net,))
         else:
             waiting[ranks.rank[net], reads].append(net)
-    single: dict[int, list[int]] = defaultdict(list)
+    single: dict[tuple[int, int], list[int]] = defaultdict(list)
     for (rank, _), same in waiting.items():
         while len(same) > 1:
             groups.append((same.pop(0), same.pop(0)))
-        single[rank] += same
-    for rank in sorted(single):
-        groups += _pair_rest(logic, sorted(single[rank]), paired)
+        for net in same:
+            single[rank, logic.levels[net]].append(net)
+    for nets_left in single.values():
+        groups += _pair_rest(logic, sorted(nets_left), paired)
     return sorted(groups)
 
 
@@ -46,14 +48,7 @@ def _pair_rest(logic: Logic, nets: Sequence[int], paired: int) -> list[tuple[int
     mate: dict[int, int] = {}
 
     def fits(one: int, other: int) -> bool:
-        return (
-            other != one
-            and other not in mate
-            and len(reads[one] | reads[other]) <= paired
-            # The two outputs of one table cannot depend on each other.
-            and one not in reads[other]
-            and other not in reads[one]
-        )
+        return other != one and other not in mate and len(reads[one] | reads[other]) <= paired
 
     # The widest first: they have the least choice.
     for net in sorted(nets, key=lambda net: (-len(reads[net]), net)):

@@ -184,22 +184,13 @@ class Logic:
                 stack.extend(self.reads[net])
         return [net for net in range(len(self.tables)) if seen[net]]
 
-    def evaluate(self, inputs: Sequence[int], nets: Sequence[int]) -> list[int]:
-        """Compute nets in software, for inputs that are bit vectors held in integers.
+    def evaluate(self, inputs: Sequence[int], nets: Sequence[int], cases: int) -> list[int]:
+        """Compute nets in software, in many cases at once.
 
-        Each input is an integer whose bit *v* is its value in case *v*, so that any number of
-        cases is computed at once.
+        Bit *v* of an input's, and of a result's, integer is its value in case *v*.
         """
+        every = (1 << cases) - 1
         values: dict[int, int] = {}
-        every = 0
-        for word in inputs:
-            every |= word
-        every = (1 << every.bit_length()) - 1
-        return self._evaluate(inputs, nets, values, every)
-
-    def _evaluate(
-        self, inputs: Sequence[int], nets: Sequence[int], values: dict[int, int], every: int
-    ) -> list[int]:
         for net in self.live(nets):
             reads = self.reads[net]
             if not reads:
@@ -213,5 +204,5 @@ class Logic:
                     for n, read in enumerate(reads):
                         term &= values[read] if i >> n & 1 else ~values[read]
                     result |= term
-            values[net] = result & every
+            values[net] = result
         return [values[net] for net in nets]

@@ -178,7 +178,7 @@ def count_cells(statistics: str) -> Counts:
     try:
         found: dict[str, Any] = json.loads(statistics)["design"]["num_cells_by_type"]
         cells = {name: int(number) for name, number in sorted(found.items())}
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ToolFailed(f"Yosys wrote no statistics that can be read: {error!r}") from None
     # Notes on what was flattened, not hardware.
     cells.pop("$scopeinfo", None)

@@ -6,6 +6,7 @@ inputs at once: Yosys looks for one at which the two differ and finds that there
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from sbnn_hw.netlist import Network
 from sbnn_hw.sim.library import primitives
@@ -54,7 +55,7 @@ class Heap:
     def of_counts(cls, counts: Sequence[int], threshold: int) -> "Heap":
         """Return a heap of so many different bits in each column."""
         ends = [sum(counts[:n]) for n in range(len(counts) + 1)]
-        columns = (tuple(range(a, b)) for a, b in zip(ends, ends[1:], strict=False))
+        columns = (tuple(range(a, b)) for a, b in pairwise(ends))
         return cls(tuple(columns), threshold)
 
     @property

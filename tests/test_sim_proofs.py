@@ -39,10 +39,10 @@ def unproved(heaps, family, **options):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_heaps_are_what_plain_sums_are(family):
-    heaps = [Heap.of_counts((n,), c) for n in (1, 2, 6, 7, 11) for c in ends((n,))]
-    heaps += [Heap.of_counts((8, 2, 2, 1), c) for c in ends((8, 2, 2, 1))]
-    heaps += [Heap.of_counts((16,), c) for c in (1, 8, 16)]
-    heaps += [Heap.of_counts((12, 1, 1, 1, 1), c) for c in (1, 13, 42)]
+    heaps = [Heap.of_counts((n,), c) for n in (1, 2, 6, 7, 9) for c in ends((n,))]
+    heaps += [Heap.of_counts((5, 2, 1, 1), c) for c in ends((5, 2, 1, 1))]
+    heaps += [Heap.of_counts((16,), c) for c in (1, 3, 16)]
+    heaps += [Heap.of_counts((12, 1, 1, 1, 1), c) for c in (1, 42)]
     # A bit of weight 3 and one of weight 5, beside others.
     heaps += [Heap(((0, 1, 2, 3, 4), (0, 5, 6), (1, 7)), c) for c in (1, 6, 9, 19)]
     assert not unproved(heaps, family)
@@ -50,14 +50,15 @@ def test_heaps_are_what_plain_sums_are(family):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_random_heaps_are_what_plain_sums_are(family):
-    assert not unproved(sample(13, 12, seed=1), family)
+    assert not unproved(sample(11, 10, seed=1), family)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_threshold_of_every_fan_in_is_proved(family):
-    heaps = [Heap.of_counts((n,), c) for n in range(1, 15) for c in range(n + 2)]
-    assert not unproved(heaps + sample(16, 40, seed=2), family)
+    heaps = [Heap.of_counts((n,), c) for n in range(1, 14) for c in range(n + 2)]
+    heaps += [Heap.of_counts((16,), c) for c in (5, 8, 13)]
+    assert not unproved(heaps + sample(16, 20, seed=2), family)
 
 
 def test_split_pairs_are_proved_too():
@@ -96,18 +97,23 @@ def test_heaps_above_the_limit_are_left_out():
 
 @pytest.mark.parametrize("make", [random_vector_network, random_map_network])
 def test_heaps_of_a_network_are_proved(make):
-    network = make(np.random.default_rng(5))
-    found = prove_network(network, "xc7", limit=12)
-    assert len(found) > 3
-    assert all(found.values())
+    for seed in (5, 6):
+        network = make(np.random.default_rng(seed))
+        found = prove_network(network, "xc7", limit=12)
+        assert found
+        assert all(found.values())
 
 
 def test_heaps_of_a_network_are_those_of_its_neurons():
-    network = random_vector_network(np.random.default_rng(39))
-    layers = [stage.operation for stage in network.stages if stage.operation.kind == "linear"]
-    heaps = heaps_of(network, "xc7")
-    assert len(heaps) == len(set(heaps))
-    sizes = {sum(map(len, columns)) for columns, _ in heaps}
-    for layer in layers:
-        assert not layer.xi
-        assert set(layer.taps.fan_in.tolist()) <= sizes
+    layers = 0
+    for seed in range(10):
+        network = random_vector_network(np.random.default_rng(seed))
+        heaps = heaps_of(network, "xc7")
+        assert len(heaps) == len(set(heaps))
+        sizes = {sum(map(len, columns)) for columns, _ in heaps}
+        for number, stage in enumerate(network.stages):
+            layer = stage.operation
+            if layer.kind == "linear" and not layer.xi and network.edge_into(number).bits == 1:
+                layers += 1
+                assert set(layer.taps.fan_in.tolist()) <= sizes
+    assert layers > 2

@@ -379,7 +379,7 @@ def test_axi_stream_carries_images_and_tells_wrong_frames(environment, tmp_path)
         "runner = get_runner('verilator')\n"
         "runner.build(sources=['primitives.v', 'top.v'], hdl_toplevel='top',\n"
         "             timescale=('1ns', '1ps'),\n"
-        "             build_args=['-Wno-fatal', '-Wno-WIDTH', '-Wno-PINMISSING'])\n"
+        "             build_args=['-Wno-fatal', '-Wno-WIDTH', '--output-split', '0'])\n"
         "results = runner.test(hdl_toplevel='top', test_module='axi_bench')\n"
         "assert get_results(results) == (4, 0)\n"
     )

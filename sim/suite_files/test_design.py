@@ -28,6 +28,9 @@ ANY_START = r"every_vector_gives_its_result/valid_odds=1\.0/ready_odds=1\.0$|res
 # The text is a tool's, so warnings on style say nothing. The benches' time goes into Python: C++
 # that is optimised takes longer to compile than it saves.
 FLAGS = ["-Wno-fatal", "-Wno-WIDTH", "-Wno-PINMISSING", "--no-timing"]
+if TOP.stat().st_size < 500_000:
+    # In several files, the headers of a small design would take longer than itself.
+    FLAGS += ["--output-split", "0"]
 MAKEFLAGS = " -- OPT_FAST=-O0 OPT_SLOW=-O0 OPT_GLOBAL=-O0"
 
 Failures = dict[str, list[str]]

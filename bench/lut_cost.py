@@ -1,0 +1,210 @@
+"""Count what hidden neurons and whole models take, by Yosys, against plain sums and dense networks.
+
+Writes docs/lut_cost.md. Everything in it is counted in one run, by the same tool; rows that are too
+large to synthesise are added up from the heaps' exact costs, and marked so. Takes ten minutes.
+"""
+
+import argparse
+import time
+from pathlib import Path
+
+import numpy as np
+from amaranth import Cat, Const, Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from sbnn_hw import netlist
+from sbnn_hw.models import open_network
+from sbnn_hw.netlist import Layer, Linear
+from sbnn_hw.rtl_gen import layers
+from sbnn_hw.rtl_gen.core import Tables
+from sbnn_hw.rtl_gen.design import generate
+from sbnn_hw.rtl_gen.heap import FAMILIES, lut_cost
+from sbnn_hw.rtl_gen.lower import Options
+from sbnn_hw.rtl_gen.verilog import to_verilog
+from sbnn_hw.yosys import synthesise
+
+ROOT = Path(__file__).parents[1]
+
+
+def without_q(layer: Layer, width: int) -> Linear:
+    """Return a layer that compares taps alone: q as it is where half of the inputs are set.
+
+    A neuron that this makes constant gets the nearest threshold that does not, so that every
+    connection that is counted is built.
+    """
+    middle = layer.xi * (width - len(layer.fixed)) / 2
+    whole = np.ceil((layer.thresholds - middle) / 2**layer.k).astype(np.int64)
+    whole = np.clip(whole, np.minimum(1, layer.taps.fan_in), layer.taps.fan_in)
+    return Linear(
+        taps=layer.taps, xi=0, k=0, thresholds=whole, flips=layer.flips, fixed=np.zeros(0)
+    )
+
+
+class Sums(wiring.Component):
+    """A layer written as plain sums, each neuron's compared with its threshold."""
+
+    def __init__(self, layer: Linear) -> None:
+        self._layer = layer
+        super().__init__({"i": In(layer.taps.width), "o": Out(len(layer.taps))})
+
+    def elaborate(self, platform: object) -> Module:
+        """Add up and compare."""
+        m = Module()
+        fires = []
+        for neuron in range(len(self._layer.taps)):
+            at = self._layer.taps.of(neuron)
+            fire = Signal(name=f"n{neuron}")
+            bits = [self.i[int(tap)] for tap in self._layer.taps.indices[at]]
+            total = _sum(bits)
+            m.d.comb += fire.eq(
+                (total >= int(self._layer.thresholds[0][neuron])) ^ bool(self._layer.flips[neuron])
+            )
+            fires.append(fire)
+        result = Signal(len(fires))
+        m.d.sync += result.eq(Cat(*fires))
+        m.d.comb += self.o.eq(result)
+        return m
+
+
+def _sum(bits: list):  # type: ignore[no-untyped-def, type-arg]
+    if len(bits) < 2:
+        return bits[0] if bits else Const(0, 1)
+    middle = len(bits) // 2
+    return _sum(bits[:middle]) + _sum(bits[middle:])
+
+
+def heaps(layer: Linear, family: str, share: int = 0) -> Tables:
+    """Return the layer as threshold heaps, by the generator's own code."""
+
+    def function(logic, bits):  # type: ignore[no-untyped-def]
+        values = [[bit] for bit in bits]
+        return layers.fire(logic, layer, values, [], [], FAMILIES[family], share)
+
+    return Tables(layer.taps.width, function, family=family, levels_per_stage=3)
+
+
+def hidden_rows(name: str, network: netlist.Network, say) -> list[str]:  # type: ignore[no-untyped-def]
+    """Count the hidden neurons without q, as heaps and as sums."""
+    hidden = [
+        without_q(layer, layer.taps.width)
+        for _, _, layer in network.layers()
+        if isinstance(layer, Linear)
+    ]
+    connections = sum(layer.connections for layer in hidden)
+    rows = []
+    for family in ("xc7", "ecp5", "ice40"):
+        counts = {}
+        for kind, make in (
+            ("heaps", lambda layer, family=family: heaps(layer, family)),
+            ("shared", lambda layer, family=family: heaps(layer, family, 3000)),
+            ("sums", lambda layer, family=family: Sums(layer)),
+        ):
+            started = time.perf_counter()
+            counts[kind] = sum(
+                synthesise(to_verilog(make(layer)), family).counts.luts for layer in hidden
+            )
+            say(f"{name} {family} {kind}: {counts[kind]:,} ({time.perf_counter() - started:.0f} s)")
+        cells = " | ".join(f"{n:,} ({n / connections:.3f})" for n in counts.values())
+        rows.append(f"| {name} | {family} | {connections:,} | {cells} |")
+    return rows
+
+
+def whole_row(name: str, network: netlist.Network, family: str, share: int, say) -> str:  # type: ignore[no-untyped-def]
+    """Count a whole network: q, encoder, argmax and registers included."""
+    design = generate(network, Options(family=family, share=share))
+    counts = synthesise(design.verilog, family).counts
+    per = counts.luts / network.connections
+    say(f"{name} whole {family} share {share}: {counts.luts:,} ({per:.3f})")
+    return (
+        f"| {name} | {family} | {'yes' if share else 'no'} | {network.connections:,} | "
+        f"{counts.luts:,} | {per:.3f} | {counts.flip_flops:,} | {counts.carries:,} | "
+        f"{counts.brams:,} | {design.description['latency']} |"
+    )
+
+
+def dense_network(topology: str, shape: tuple[int, ...], classes: int) -> netlist.Network:
+    """Return an untrained network of weights −1 and +1."""
+    import torch
+
+    from sbnn_hw.train.fold import fold_model
+    from sbnn_hw.train.models import ModelConfig, build_model
+
+    torch.manual_seed(0)
+    config = ModelConfig(name=topology, shape=shape, classes=classes, domain="bnn")
+    return fold_model(build_model(config).eval(), shape).network
+
+
+def main() -> None:
+    """Count everything and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "lut_cost.md")
+    args = parser.parse_args()
+
+    def say(text: str) -> None:
+        print(text, flush=True)
+
+    models = {
+        name: open_network(ROOT / "models" / f"{name}.pt")
+        for name in ("digits", "mnist_sfc_98", "mnist_sfc_95")
+    }
+    hidden = [row for name, network in models.items() for row in hidden_rows(name, network, say)]
+    whole = [
+        whole_row(name, network, family, share, say)
+        for name, network in models.items()
+        for family in ("xc7", "ecp5", "ice40")
+        for share in (0, 3000)
+        if family == "xc7" or not share
+    ]
+    digits = dense_network("digits", models["digits"].input.shape, models["digits"].classes)
+    whole.append(whole_row("digits, dense ±1", digits, "xc7", 0, say))
+    sfc = dense_network("sfc", models["mnist_sfc_95"].input.shape, 10)
+    computed = sum(
+        lut_cost((int(n),), (int(n) + 1) // 2, FAMILIES["xc7"])
+        for _, _, layer in sfc.layers()
+        if isinstance(layer, Layer)
+        for n in layer.taps.fan_in
+    )
+    say(f"sfc dense, hidden neurons, computed: {computed:,} for {sfc.connections:,}")
+    text = PAGE.format(
+        hidden="\n".join(hidden),
+        whole="\n".join(whole),
+        dense=f"{computed:,}",
+        dense_connections=f"{sfc.connections:,}",
+    )
+    args.out.write_text(text, encoding="utf-8")
+
+
+PAGE = """# What a connection costs
+
+Made by `python bench/lut_cost.py`; look-up tables are counted by Yosys in its JSON (LUT1 to LUT6 and
+LUT6_2 one each, an inverter too, shift registers and memory at their cost), for the whole flattened
+design, without pins.
+
+## Hidden neurons, without q
+
+The taps and constants of the shipped models; q as it is where half of the inputs are set, so that
+nothing but taps is compared. *Heaps* are what the generator makes, *shared* with taps that several
+neurons have in common counted once (`--share 3000`), *sums* is `sum >= C` as Yosys makes it.
+In brackets: tables a connection.
+
+| model | family | connections | heaps | shared | sums |
+|---|---|---|---|---|---|
+{hidden}
+
+## Whole models
+
+With q, encoder, argmax, scores and pipeline registers (three tables between two registers).
+
+| model | family | shared | connections | LUTs | a connection | flip-flops | carries | BRAM | latency |
+|---|---|---|---|---|---|---|---|---|---|
+{whole}
+
+Dense networks of weights −1 and +1 are untrained ones of the same topology, generated by the same
+code from the `bnn` domain. A dense `sfc` ({dense_connections} connections) is not synthesised: its hidden
+neurons alone come to {dense} tables, added up from the heaps' exact costs with thresholds in
+the middle.
+"""
+
+if __name__ == "__main__":
+    main()
