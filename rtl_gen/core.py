@@ -65,13 +65,16 @@ class Tables(Core):
     ----------
     function : callable
         Takes a :class:`Logic` and the literals of the input's bits, returns those of the output's.
+    least : int
+        The fewest ranks: with one, the output is a register even where nothing is computed.
     """
 
-    def __init__(self, width_in, function, *, family, levels_per_stage, split_pairs=False):
+    def __init__(self, width_in, function, *, family, levels_per_stage, split_pairs=False,
+                 least=0):
         self.logic = Logic(width_in)
         literals = function(self.logic, [self.logic.input(n) for n in range(width_in)])
         self._outputs = self.logic.positive(literals)
-        self._ranks = cut(self.logic, self._outputs, levels_per_stage)
+        self._ranks = cut(self.logic, self._outputs, levels_per_stage, least)
         self._family, self._split_pairs = family, split_pairs
         self.latency = self._ranks.count
         super().__init__(width_in, len(literals))

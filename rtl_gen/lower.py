@@ -234,10 +234,10 @@ class _Writer:
         self.result.cores[name] = core
         self.result.parts.setdefault(self.stage.name, []).append(name)
 
-    def _tables(self, width, function):
+    def _tables(self, width, function, least=1):
         return Tables(width, function, family=self.options.family,
                       levels_per_stage=self.options.levels_per_stage,
-                      split_pairs=self.options.split_pairs)
+                      split_pairs=self.options.split_pairs, least=least)
 
     def _split(self, bits, count=None):
         """Part literals into values."""
@@ -249,7 +249,8 @@ class _Writer:
             found = layers.encode(logic, encoder, self._split(bits), self.family)
             return [bit if wanted else FALSE for bit, wanted in zip(found, read, strict=True)]
 
-        self._add(self.stage.name, self._tables(self.width, function))
+        # Thresholds of a power of two are wires, and need no registers.
+        self._add(self.stage.name, self._tables(self.width, function, least=0))
         self.result.unread[self.stage.name] = np.flatnonzero(~read).tolist()
 
     def _linear(self, layer, sum_bits=None):
@@ -324,7 +325,7 @@ class _Writer:
                     found += (total + [FALSE] * count_bits)[:count_bits]
                 return [*literals, *found]
 
-            self._add(f"{self.stage.name}_count", self._tables(width, count))
+            self._add(f"{self.stage.name}_count", self._tables(width, count, least=0))
             width += groups * count_bits
         # The bits of the window that are read: taps, and what each pixel adds to q.
         tapped = np.unique(layer.taps.indices).tolist()

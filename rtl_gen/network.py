@@ -24,6 +24,9 @@ class Network(wiring.Component):
         The number of the class, and the scores in two's complement.
     """
 
+    # A network that is refused, or only asked what it would cost, is no oversight.
+    _MustUse__silence = True
+
     def __init__(self, network, options=None):
         self.options = options or Options()
         self.lowered = lower(network, self.options)

@@ -35,17 +35,18 @@ class Ranks:
         return sum(self.last[net] - self.rank[net] for net in self.nets)
 
 
-def cut(logic: Logic, outputs: Sequence[int], levels_per_stage: int) -> Ranks:
+def cut(logic: Logic, outputs: Sequence[int], levels_per_stage: int, least: int = 0) -> Ranks:
     """Choose the ranks, computing each net as early or each as late as possible.
 
     Both cuts have the same latency; the one with fewer registers is taken. As late as possible
     pays where many neurons wait for one sum: their shared inputs are kept, not their results.
+    There are ``least`` ranks even where there is nothing to compute.
     """
     if levels_per_stage < 1:
         raise ValueError(f"Levels per stage must be 1 or more, not {levels_per_stage!r}")
     nets = logic.live(outputs)
     depth = max((logic.levels[net] for net in outputs), default=0)
-    count = -(-depth // levels_per_stage)
+    count = max(least, -(-depth // levels_per_stage))
     if not count:
         return Ranks(0, nets, dict.fromkeys(nets, 1), dict.fromkeys(nets, 1))
     # The rank of each level: ranks differ by one level at most.

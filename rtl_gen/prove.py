@@ -1,11 +1,13 @@
 """Heaps by themselves, without registers: what a proof reads, and which ones a network has."""
 
+from collections.abc import Sequence
 from contextlib import contextmanager
 
 from amaranth import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from sbnn_hw.netlist import Network
 from sbnn_hw.rtl_gen import layers
 from sbnn_hw.rtl_gen.build import reaches
 from sbnn_hw.rtl_gen.fabric import emit, pair_tables
@@ -16,6 +18,9 @@ from sbnn_hw.rtl_gen.pipeline import Ranks
 from sbnn_hw.rtl_gen.verilog import to_verilog
 
 __all__ = ["Heaps", "heap_verilog", "heaps_of"]
+
+#: The numbers of a heap's inputs, column by column.
+Columns = tuple[tuple[int, ...], ...]
 
 
 class Heaps(wiring.Component):
@@ -76,12 +81,13 @@ class Heaps(wiring.Component):
         return m
 
 
-def heap_verilog(heaps, family, *, split_pairs=False):
+def heap_verilog(heaps: Sequence[tuple[Columns, int]], family: str, *,
+                 split_pairs: bool = False) -> str:
     """Return the text of heaps, written as it is for networks; its top module is ``top``."""
     return to_verilog(Heaps(heaps, family=family, split_pairs=split_pairs))
 
 
-def heaps_of(network, family):
+def heaps_of(network: Network, family: str) -> list[tuple[Columns, int]]:
     """Return the distinct heaps of a network, each with its inputs numbered anew."""
     with _recorded() as heaps:
         lower(network, Options(family=family))

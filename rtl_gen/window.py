@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from amaranth import *
 from amaranth.lib.memory import Memory
+from amaranth.utils import bits_for
 
 from sbnn_hw.errors import ModelRejected
 from sbnn_hw.netlist import Window
@@ -120,11 +121,11 @@ class Windows(Core):
         down, across = window.stride
 
         # Pixels of the map that have come.
-        taken = Signal(range(self._height * width))
+        taken = Signal(bits_for(self._height * width - 1))
         # Where the window is, in pixels from the first one, while there is one.
         active = Signal()
-        y = Signal(range((rows - 1) * down + 1))
-        x = Signal(range(width))
+        y = Signal(bits_for((rows - 1) * down))
+        x = Signal(bits_for(width - 1))
         # Windows over the lower border come by themselves while no next map has begun.
         step = Signal()
         begin = Signal()
@@ -286,11 +287,13 @@ class Windows(Core):
                                        return_inverse=True)
             kind = kind.reshape(-1)
             common = int(np.bincount(kind).argmax())
-            number = Signal(range(len(first)), name=("row_kind", "column_kind")[axis], init=common)
+            number = Signal(bits_for(len(first) - 1), name=("row_kind", "column_kind")[axis])
             with m.Switch(at):
                 for index in np.flatnonzero(kind != common):
                     with m.Case(int(index) * self._window.stride[axis]):
                         m.d.comb += number.eq(int(kind[index]))
+                with m.Default():
+                    m.d.comb += number.eq(common)
             kinds.append((number, kind))
         (row_kind, of_row), (column_kind, of_column) = kinds
         with m.Switch(Cat(row_kind, column_kind)):
@@ -299,6 +302,8 @@ class Windows(Core):
                     where = np.flatnonzero(of_row == row)[0], np.flatnonzero(of_column == column)[0]
                     with m.Case(int(row) | int(column) << len(row_kind)):
                         m.d.comb += code.eq(int(self._classes[where]))
+            with m.Default():
+                m.d.comb += code.eq(0)
         return code
 
 

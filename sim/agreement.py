@@ -189,11 +189,11 @@ def check_agreement(
 
 
 def _probed(description: dict[str, Any]) -> list[str]:
-    """Return the stages whose values can be seen: all with hardware of their own but the last."""
+    """Return the stages whose values can be seen, but the last, whose values are the results."""
     return [
         stage["name"]
         for stage in description["stages"][:-1]
-        if stage["cores"] and stage["cores"][-1] == stage["name"] and stage["kind"] != "flatten"
+        if stage["visible"] and stage["kind"] != "flatten"
     ]
 
 
@@ -209,7 +209,7 @@ def _compile(
     for stage in description["stages"]:
         name = stage["name"]
         shown = inside and name in seen
-        if shown or stage["connections"] or stage["counted"] or stage["kind"] in _TAPPED:
+        if shown or stage["kind"] in _TAPPED:
             probes.append(
                 Probe(
                     name,
