@@ -49,6 +49,8 @@ def find_blocks(taps: np.ndarray, heaps: Sequence[tuple[Counts, int]], steps: in
     steps : int
         Pairs of neurons to look at. It bounds the time, and unlike a clock gives the same result
         everywhere.
+    family : Family
+        Decides what heaps and blocks cost.
     """
     left = taps.astype(np.float32)
     extra = [list(counts) for counts, _ in heaps]

@@ -22,6 +22,9 @@ __all__ = ["Folder", "generate_design", "random_images", "require_amaranth"]
 NETLIST, VERILOG, AXI = "network.sbnn", "top.v", "top_axi.v"
 DESCRIPTION, AGREEMENT = "design.json", "agreement.json"
 
+#: Images in the regression suite beside a design.
+SUITE = 50
+
 #: Version of design.json that this release reads.
 SCHEMA = 1
 
@@ -100,13 +103,12 @@ def generate_design(
     from sbnn_hw.sim.suite import write_suite
 
     design = generate(network, options)
-    target = Folder(folder)
-    # The description comes last: where it is, all the rest is.
+    face = generate_axi(design.description)
+    # The description comes last, with the suite: where it is, all the rest is.
     (folder / DESCRIPTION).unlink(missing_ok=True)
+    (folder / AGREEMENT).unlink(missing_ok=True)
     netlist.save(network, folder / NETLIST)
-    target.write(VERILOG, design.verilog)
-    target.write(AXI, generate_axi(design.description))
-    vectors = random_images(network, 50) if images is None else images[:50]
+    Folder(folder).write(AXI, face)
+    vectors = random_images(network, SUITE) if images is None else images[:SUITE]
     write_suite(folder, network, design.verilog, design.description, vectors)
-    target.write(DESCRIPTION, design.to_json())
     return design.description

@@ -62,10 +62,11 @@ def write_suite(
         pack_images(pixels, description), int(description["input"]["width"])
     )
     tests["expected.hex"] = _hexadecimal(expected, int(description["output"]["width"]))
-    _write(folder / "top.v", verilog)
-    _write(folder / "design.json", json.dumps(description, indent=2) + "\n")
     for name, text in tests.items():
         _write(folder / "tests" / name, text)
+    _write(folder / "top.v", verilog)
+    # Comes last: where it is, all the rest is.
+    _write(folder / "design.json", json.dumps(description, indent=2) + "\n")
 
 
 def _write(path: Path, text: str) -> None:

@@ -22,7 +22,10 @@ def random_taps(rng, neurons, width, *, signed=False, allowed=None, most=24):
     dense = np.zeros((neurons, width), np.int8)
     for neuron in range(neurons):
         choice = np.arange(width) if allowed is None else np.asarray(allowed[neuron])
-        fan_in = min(len(choice), int(rng.choice([0, 1, 3, 6, 7, 9, most], p=[0.05, 0.15, 0.25, 0.2, 0.2, 0.1, 0.05])))
+        fan_in = min(
+            len(choice),
+            int(rng.choice([0, 1, 3, 6, 7, 9, most], p=[0.05, 0.15, 0.25, 0.2, 0.2, 0.1, 0.05])),
+        )
         dense[neuron, rng.choice(choice, fan_in, replace=False)] = 1
     if signed:
         dense *= rng.choice([-1, 1], dense.shape).astype(np.int8)
@@ -44,7 +47,9 @@ def with_thresholds(rng, make, edge, neurons):
     classes = len(draft.borders(edge)) if isinstance(draft, Conv2d) else 1
     draft = make(np.zeros((classes, neurons), np.int64))
     low, high = draft.reach(edge)
-    at = np.where(rng.random(low.shape) < 0.8, rng.normal(0.5, 0.15, low.shape), rng.random(low.shape))
+    at = np.where(
+        rng.random(low.shape) < 0.8, rng.normal(0.5, 0.15, low.shape), rng.random(low.shape)
+    )
     # A neuron that is constant has no taps; one with taps may be so at some borders alone.
     least, most = (low, high + 1) if classes > 1 else (np.minimum(low + 1, high), high)
     thresholds = np.clip(np.round(low + at * (high + 1 - low)), least, most).astype(np.int64)
@@ -54,13 +59,24 @@ def with_thresholds(rng, make, edge, neurons):
 def random_linear(rng, edge, neurons):
     width = edge.size
     xi, k = random_xi(rng)
-    fixed = np.sort(rng.choice(width, width // 8, replace=False)) if xi and rng.random() < 0.4 else []
+    fixed = (
+        np.sort(rng.choice(width, width // 8, replace=False)) if xi and rng.random() < 0.4 else []
+    )
     free = np.setdiff1d(np.arange(width), fixed)
-    taps = random_taps(rng, neurons, width, signed=not xi and rng.random() < 0.5, allowed=[free] * neurons)
+    taps = random_taps(
+        rng, neurons, width, signed=not xi and rng.random() < 0.5, allowed=[free] * neurons
+    )
     flips = rng.random(neurons) < 0.4
 
     def make(thresholds):
-        return Linear(taps=taps, xi=xi, k=k, thresholds=thresholds, flips=flips, fixed=np.asarray(fixed, np.int64))
+        return Linear(
+            taps=taps,
+            xi=xi,
+            k=k,
+            thresholds=thresholds,
+            flips=flips,
+            fixed=np.asarray(fixed, np.int64),
+        )
 
     return with_thresholds(rng, make, edge, neurons)
 
@@ -83,14 +99,20 @@ def random_conv(rng, edge, neurons):
     groups = int(rng.choice([g for g in (1, 1, 2, 3) if not channels % g and not neurons % g]))
     window = random_window(rng, *edge.shape[:2])
     xi, k = random_xi(rng)
-    fixed = np.sort(rng.choice(channels, channels // 4, replace=False)) if xi and rng.random() < 0.4 else []
+    fixed = (
+        np.sort(rng.choice(channels, channels // 4, replace=False))
+        if xi and rng.random() < 0.4
+        else []
+    )
     allowed = []
     for neuron in range(neurons):
         group = neuron * groups // neurons
         own = np.arange(group * channels // groups, (group + 1) * channels // groups)
         own = np.setdiff1d(own, fixed)
         allowed.append((np.arange(window.size)[:, None] * channels + own).ravel())
-    taps = random_taps(rng, neurons, window.size * channels, signed=not xi and rng.random() < 0.5, allowed=allowed)
+    taps = random_taps(
+        rng, neurons, window.size * channels, signed=not xi and rng.random() < 0.5, allowed=allowed
+    )
     flips = rng.random(neurons) < 0.4
     border = str(rng.choice(["minus", "zero"]))
 
@@ -112,14 +134,19 @@ def random_scores(rng, edge, classes):
 
 def random_encoder(rng, edge):
     planes = int(rng.integers(1, 4))
-    rows = [np.sort(rng.choice(np.arange(1, edge.maximum + 1), planes, replace=False)) for _ in range(edge.channels)]
+    rows = [
+        np.sort(rng.choice(np.arange(1, edge.maximum + 1), planes, replace=False))
+        for _ in range(edge.channels)
+    ]
     if planes == 1 and rng.random() < 0.3:
         rows = [[(edge.maximum + 1) // 2]] * edge.channels
     return Encode(np.array(rows))
 
 
 def _network(edge, operations):
-    stages = [Stage(f"{operation.kind}{n}", operation, (n - 1,)) for n, operation in enumerate(operations)]
+    stages = [
+        Stage(f"{operation.kind}{n}", operation, (n - 1,)) for n, operation in enumerate(operations)
+    ]
     return Network(edge, tuple(stages))
 
 

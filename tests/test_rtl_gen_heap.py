@@ -14,7 +14,9 @@ XC7, LUT4 = FAMILIES["xc7"], FAMILIES["ecp5"]
 def cases(rng, inputs, count=256):
     """Return a word of bits for each input: every combination if there are few."""
     if inputs <= 10:
-        return [sum((v >> i & 1) << v for v in range(1 << inputs)) for i in range(inputs)], 1 << inputs
+        return [
+            sum((v >> i & 1) << v for v in range(1 << inputs)) for i in range(inputs)
+        ], 1 << inputs
     return [rng.getrandbits(count) for _ in range(inputs)], count
 
 
@@ -55,7 +57,10 @@ def test_a_heap_reaches_its_threshold_exactly_when_the_sum_does(name, repeat):
             words, count = cases(rng, logic.inputs)
             found = evaluate(logic, words, count, [out])
             for case in range(count):
-                assert found[case] == [total(columns, words, case) >= threshold], (counts, threshold)
+                assert found[case] == [total(columns, words, case) >= threshold], (
+                    counts,
+                    threshold,
+                )
 
 
 @pytest.mark.parametrize("name", ["xc7", "ecp5"])
@@ -63,7 +68,9 @@ def test_a_sum_is_exact(name):
     rng = random.Random(name)
     for repeat in (False, True):
         for _ in range(200):
-            counts = [rng.choice([0, 1, 2, 5, rng.randint(0, 20)]) for _ in range(rng.randint(1, 4))]
+            counts = [
+                rng.choice([0, 1, 2, 5, rng.randint(0, 20)]) for _ in range(rng.randint(1, 4))
+            ]
             logic = Logic(max(1, sum(counts)))
             columns = random_columns(rng, logic, counts, repeat=repeat)
             constant = rng.randint(0, 20)

@@ -38,9 +38,7 @@ def run(args: argparse.Namespace) -> None:
     network = open_network(args.model)
     images = None
     if args.data:
-        images = network.check_pixels(
-            datasets.find(args.data).load("test", args.data_root).pixels
-        )
+        images = network.check_pixels(datasets.find(args.data).load("test", args.data_root).pixels)
     out = args.out or Path("build") / f"{args.model.stem}-{options.family}"
     started = time.perf_counter()
     description = generate_design(network, out, options, images)

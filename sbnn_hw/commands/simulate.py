@@ -1,4 +1,4 @@
-"""``sbnn-hw simulate``: does the hardware say what the software says?"""
+"""``sbnn-hw simulate``: ask whether the hardware says what the software says."""
 
 import argparse
 import json

@@ -1,0 +1,217 @@
+"""Whole sets of images: the verdict, what it measures, and that it sees faults."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from random_networks import (
+    _Builder,
+    random_images,
+    random_map_network,
+    random_scores,
+    random_vector_network,
+    with_thresholds,
+)
+
+from sbnn_hw import bops
+from sbnn_hw.errors import UsageError
+from sbnn_hw.models import open_network
+from sbnn_hw.netlist import Conv2d, Edge, Encode, Flatten, Linear, MaxPool2d, Taps, Window
+from sbnn_hw.rtl_gen.design import generate
+from sbnn_hw.rtl_gen.lower import Options
+from sbnn_hw.sim.agreement import check_agreement
+
+MODELS = Path(__file__).parents[1] / "models"
+FAMILIES = ["xc7", "ecp5", "ice40", "generic"]
+
+
+def verdict(network, pixels, *, family="xc7", spoil=None, **options):
+    design = generate(network, Options(family=family))
+    text = spoil(design.verilog) if spoil else design.verilog
+    agreement = check_agreement(network, text, design.description, pixels, **options)
+    return agreement, design.description
+
+
+@pytest.mark.parametrize("kind", [random_vector_network, random_map_network])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_value_of_every_stage_agrees_and_latency_and_interval_are_as_computed(kind, family):
+    rng = np.random.default_rng(FAMILIES.index(family) + 20)
+    network = kind(rng)
+    agreement, description = verdict(
+        network, random_images(rng, network, 12), family=family, inside=True
+    )
+    assert agreement.equal
+    assert agreement.value_mismatches == 0
+    assert agreement.latency == description["latency"]
+    assert agreement.interval == description["interval"]
+
+
+def test_operations_measured_are_those_of_the_netlist():
+    rng = np.random.default_rng(8)
+    network = random_map_network(rng)
+    agreement, description = verdict(network, random_images(rng, network, 5))
+    layers = {layer.name: layer for layer in bops.count(network).layers}
+    assert layers.keys() == agreement.operations.keys()
+    for name, operations in agreement.operations.items():
+        assert operations["handshakes"] == 5 * layers[name].windows
+        assert operations["connections"] == layers[name].connections
+        assert operations["measured"] == layers[name].sparse + layers[name].additions
+    plain = agreement.to_dict(network, description)
+    assert json.loads(json.dumps(plain)) == plain
+    assert plain["bops"]["measured"] == plain["bops"]["static"]
+    assert plain["bops"]["dense"] == bops.count(network).total("dense")
+
+
+def digits_network():
+    return open_network(MODELS / "digits.pt")
+
+
+def flip(text, module, name):
+    """Complement the table that drives a net of a module."""
+    start = text.index(f"module \\top.{module} ")
+    end = text.index("endmodule", start)
+    instance = re.compile(
+        r"(LUT\w+) #\(\s*\.INIT\((\d+)'h([0-9a-f]+)\)\s*\) (\S+) \((.*?)\);", re.DOTALL
+    )
+    for found in instance.finditer(text, start, end):
+        output = re.search(rf"\.(O\d?)\({re.escape(name)}\)", found[5])
+        if output:
+            size, value = int(found[2]), int(found[3], 16)
+            full = (1 << size) - 1
+            mask = {"O": full, "O5": full & (1 << 32) - 1, "O6": full & ~((1 << 32) - 1)}[output[1]]
+            return f"{text[: found.start(3)]}{value ^ mask:x}{text[found.end(3) :]}"
+    raise AssertionError(f"no table drives {name}")
+
+
+def last_net(text, module, neuron):
+    start = text.index(f"module \\top.{module} ")
+    nets = re.findall(rf"\b(n{neuron}_\d+)\b", text[start : text.index("endmodule", start)])
+    return max(set(nets), key=lambda net: int(net.split("_")[1]))
+
+
+def test_a_planted_fault_is_found_with_layer_and_neuron():
+    network = digits_network()
+    rng = np.random.default_rng(0)
+    pixels = random_images(rng, network, 40)
+    values = network.compute(pixels, keep=["linear1"]).values["linear1"]
+    wide = int(np.argmax(network.stages[3].operation.taps.fan_in))
+
+    def spoil(text):
+        return flip(text, "linear1", last_net(text, "linear1", wide))
+
+    agreement, _ = verdict(network, pixels, spoil=spoil)
+    assert agreement.mismatches
+    assert not agreement.equal
+    first = agreement.first
+    assert (first.layer, first.neuron) == ("linear1", wide)
+    assert first.software == values[first.image, wide]
+    assert first.hardware == 1 - first.software
+
+
+def test_a_design_of_another_network_is_refused():
+    one, two = (random_vector_network(np.random.default_rng(seed)) for seed in (1, 2))
+    design = generate(one)
+    with pytest.raises(
+        UsageError, match=r"^The design was generated from another network; generate it anew$"
+    ):
+        check_agreement(
+            two, design.verilog, design.description, random_images(np.random.default_rng(0), two, 1)
+        )
+
+
+def test_stalls_change_nothing_but_the_cycles():
+    rng = np.random.default_rng(31)
+    network = random_map_network(rng)
+    pixels = random_images(rng, network, 10)
+    plain, _ = verdict(network, pixels)
+    for seed in range(3):
+        stalled, _ = verdict(network, pixels, stalls=True, seed=seed, inside=True)
+        assert stalled.equal
+        assert stalled.latency is None
+        assert stalled.cycles > plain.cycles
+
+
+def sparse_conv(rng, edge, neurons, density=0.1):
+    channels, window = edge.channels, Window((3, 3))
+    taps = Taps.from_dense((rng.random((neurons, 9 * channels)) < density).astype(int))
+    xi, k = -int(rng.integers(1, 8)) * 2 - 1, 7
+
+    def make(thresholds):
+        return Conv2d(
+            taps=taps, xi=xi, k=k, thresholds=thresholds, flips=rng.random(neurons) < 0.5,
+            fixed=np.zeros(0, np.int64), channels=channels, window=window,
+        )  # fmt: skip
+
+    return with_thresholds(rng, make, edge, neurons)
+
+
+def small_cnv(rng):
+    """Return the CNV shape with an eighth of its channels, nine tenths of the weights zero."""
+    builder = _Builder(Edge((32, 32, 3), bits=8, scan="raster"))
+    builder.add(Encode(np.array([[64, 128, 192]] * 3)))
+    for width in (8, 8, "pool", 16, 16, "pool", 32, 32):
+        if width == "pool":
+            builder.add(MaxPool2d(Window((2, 2), (2, 2)), rng.random(builder.edge.channels) < 0.3))
+        else:
+            builder.add(sparse_conv(rng, builder.edge, width))
+    builder.add(Flatten())
+    taps = Taps.from_dense((rng.random((64, builder.edge.size)) < 0.1).astype(int))
+
+    def make(thresholds):
+        return Linear(
+            taps=taps,
+            xi=0,
+            k=0,
+            thresholds=thresholds,
+            flips=rng.random(64) < 0.5,
+            fixed=np.zeros(0, np.int64),
+        )
+
+    builder.add(with_thresholds(rng, make, builder.edge, 64))
+    builder.add(random_scores(rng, builder.edge, 10))
+    return builder.finish()
+
+
+def test_a_small_cnv_is_exact_in_every_pixel_of_every_layer(data_root):
+    from sbnn_hw import datasets
+
+    pixels = datasets.find("cifar10").load("test", data_root).pixels[:100]
+    network = small_cnv(np.random.default_rng(0))
+    agreement, description = verdict(network, pixels, inside=True)
+    assert agreement.equal
+    pixels_seen = (
+        30 * 30 * 8
+        + 28 * 28 * 8
+        + 14 * 14 * 8
+        + 12 * 12 * 16
+        + 10 * 10 * 16
+        + 5 * 5 * 16
+        + 3 * 3 * 32
+        + 32
+        + 64
+    )
+    assert agreement.values == 100 * (pixels_seen + 32 * 32 * 9)
+    assert agreement.latency == description["latency"]
+    assert agreement.interval == description["interval"] == 1024
+
+
+def mnist_agreement(name, mnist, stalls):
+    network = open_network(MODELS / f"{name}.pt")
+    agreement, description = verdict(network, mnist.pixels, stalls=stalls, seed=1)
+    assert (agreement.vectors, agreement.mismatches) == (10_000, 0)
+    assert agreement.equal
+    if not stalls:
+        assert (agreement.latency, agreement.interval) == (description["latency"], 1)
+
+
+@pytest.mark.parametrize("stalls", [False, True], ids=["steady", "stalls"])
+def test_sfc_98_is_bit_exact_on_all_of_mnist(mnist, stalls):
+    mnist_agreement("mnist_sfc_98", mnist, stalls)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("stalls", [False, True], ids=["steady", "stalls"])
+def test_sfc_95_is_bit_exact_on_all_of_mnist(mnist, stalls):
+    mnist_agreement("mnist_sfc_95", mnist, stalls)
