@@ -7,7 +7,7 @@ READY  := $(VENV)/.ready
 DEMO   := build/demo
 
 # The folders that are installed below sbnn_hw; mypy cannot follow an editable install's mapping.
-FOLDERS := rtl_gen sim train
+FOLDERS := train rtl_gen sim
 
 # Tests that need MNIST, Fashion-MNIST or CIFAR look here; without it they are skipped.
 SBNN_DATA ?= $(firstword $(wildcard data ../shared/data))
@@ -20,6 +20,8 @@ demo: $(READY)
 	$(BIN)/sbnn-hw fold --model $(DEMO)/digits.pt --out $(DEMO)/digits.sbnn --data digits
 	$(BIN)/sbnn-hw info --model $(DEMO)/digits.sbnn
 	$(BIN)/sbnn-hw eval --model $(DEMO)/digits.sbnn --data digits
+	$(BIN)/sbnn-hw generate --model $(DEMO)/digits.sbnn --family xc7 --data digits --out $(DEMO)/hardware
+	$(BIN)/sbnn-hw simulate --design $(DEMO)/hardware --data digits
 
 test: lint
 	$(BIN)/python -m pytest -m "not long"

