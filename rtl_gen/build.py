@@ -124,6 +124,11 @@ class _Heap:
 
 def reaches(logic: Logic, columns: Columns, threshold: int, family: Family) -> int:
     """Return the literal of whether the weighted bits add up to a threshold or more."""
+    number: dict[int, int] = {}
+    logic.heaps.add((
+        tuple(tuple(number.setdefault(bit >> 1, len(number)) for bit in bits) for bits in columns),
+        threshold,
+    ))
     heap = _Heap(logic, columns)
     flip = 0
     while True:

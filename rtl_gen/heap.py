@@ -166,7 +166,7 @@ def lut_cost(counts: Counts, threshold: int, family: Family) -> int:
     Examples
     --------
     >>> [lut_cost((n,), n // 2, FAMILIES["xc7"]) for n in (1, 6, 7, 13, 39, 64)]
-    [0, 1, 2, 6, 23, 40]
+    [0, 1, 2, 6, 22, 39]
     """
     return _cost(counts, threshold, family.inputs, family.paired)
 

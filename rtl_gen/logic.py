@@ -90,6 +90,8 @@ class Logic:
         self.reads: list[tuple[int, ...]] = [()] * (inputs + 1)
         self.levels: list[int] = [0] * (inputs + 1)
         self.names: list[str] = ["zero", *(f"i{n}" for n in range(inputs))]
+        #: The heaps that were built: inputs in each column, numbered anew, and the threshold.
+        self.heaps: set[tuple[tuple[tuple[int, ...], ...], int]] = set()
         #: What the nets made next are for: part of their names.
         self.owner = "t"
         self._known: dict[tuple[Table, tuple[int, ...]], int] = {}

@@ -16,7 +16,7 @@ from sbnn_hw.rtl_gen.heap import FAMILIES
 from sbnn_hw.rtl_gen.logic import FALSE
 from sbnn_hw.rtl_gen.window import Windows
 
-__all__ = ["Lowered", "Options", "lower"]
+__all__ = ["Lowered", "Options", "lower", "lower_stage"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,6 +129,22 @@ def lower(network, options):
     return result
 
 
+def lower_stage(stage, edge, options):
+    """Return the cores that compute one stage by itself."""
+    result = Lowered()
+    raster = len(edge.shape) == 3
+    writer = _Writer(stage, edge, options, raster, result, None)
+    match stage.operation:
+        case Encode() as encoder:
+            planes = encoder.thresholds.size if raster else encoder.infer(edge).size
+            writer.encode(encoder, np.ones(planes, bool), least=1)
+        case Linear() | Conv2d() | MaxPool2d():
+            writer.write(None, 0)
+        case _:
+            raise ValueError(f"Stage must compute bits by itself, not {stage.operation.kind}")
+    return result.cores
+
+
 def _times(lowered):
     """Return when results are given, if one image comes by itself, a beat in every cycle."""
     times = np.arange(lowered.beats)
@@ -154,7 +170,7 @@ class _Writer:
         """Write the cores of the stage."""
         match self.stage.operation:
             case Encode() as encoder:
-                self._encode(encoder, _read_of(network, number, self.raster))
+                self.encode(encoder, _read_of(network, number, self.raster))
             case Flatten():
                 # Left to the stage that reads the vector.
                 pass
@@ -244,13 +260,14 @@ class _Writer:
         size = self.edge.bits
         return [bits[n : n + size] for n in range(0, (count or self.values) * size, size)]
 
-    def _encode(self, encoder, read):
+    def encode(self, encoder, read, least=0):
+        """Write an encoder; bits that are not read are not built."""
         def function(logic, bits):
             found = layers.encode(logic, encoder, self._split(bits), self.family)
             return [bit if wanted else FALSE for bit, wanted in zip(found, read, strict=True)]
 
         # Thresholds of a power of two are wires, and need no registers.
-        self._add(self.stage.name, self._tables(self.width, function, least=0))
+        self._add(self.stage.name, self._tables(self.width, function, least))
         self.result.unread[self.stage.name] = np.flatnonzero(~read).tolist()
 
     def _linear(self, layer, sum_bits=None):

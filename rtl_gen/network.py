@@ -4,7 +4,7 @@ from amaranth import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from sbnn_hw.rtl_gen.lower import Options, lower
+from sbnn_hw.rtl_gen.lower import Options, lower, lower_stage
 
 __all__ = ["Network", "Single"]
 
@@ -47,6 +47,15 @@ class Network(wiring.Component):
 class Single(wiring.Component):
     """One stage by itself, between two streams.
 
+    An input is taken in every cycle in which no output waits to be taken.
+
+    Parameters
+    ----------
+    stage : Stage
+        What to compute: anything but :class:`Flatten`, and not the scores.
+    edge : Edge
+        What it receives: a map comes a pixel at a time, a vector at once.
+
     Members
     -------
     i : :py:`In(stream.Signature(width_in))`
@@ -55,8 +64,10 @@ class Single(wiring.Component):
         What it gives.
     """
 
-    def __init__(self, cores):
-        self._cores = dict(cores)
+    _MustUse__silence = True
+
+    def __init__(self, stage, edge, options=None):
+        self._cores = lower_stage(stage, edge, options or Options())
         first, *_, last = [*self._cores.values(), *self._cores.values()]
         super().__init__({
             "i": In(stream.Signature(len(first.i.payload))),

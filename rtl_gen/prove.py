@@ -1,15 +1,14 @@
 """Heaps by themselves, without registers: what a proof reads, and which ones a network has."""
 
 from collections.abc import Sequence
-from contextlib import contextmanager
 
 from amaranth import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from sbnn_hw.netlist import Network
-from sbnn_hw.rtl_gen import layers
 from sbnn_hw.rtl_gen.build import reaches
+from sbnn_hw.rtl_gen.core import Tables
 from sbnn_hw.rtl_gen.fabric import emit, pair_tables
 from sbnn_hw.rtl_gen.heap import FAMILIES
 from sbnn_hw.rtl_gen.logic import Logic
@@ -89,29 +88,5 @@ def heap_verilog(heaps: Sequence[tuple[Columns, int]], family: str, *,
 
 def heaps_of(network: Network, family: str) -> list[tuple[Columns, int]]:
     """Return the distinct heaps of a network, each with its inputs numbered anew."""
-    with _recorded() as heaps:
-        lower(network, Options(family=family))
-    return sorted(heaps)
-
-
-@contextmanager
-def _recorded():
-    """Note every heap that the layers ask for, in whatever way they come to it."""
-    found = set()
-
-    def record(logic, columns, threshold, family):
-        number = {}
-        found.add((
-            tuple(
-                tuple(number.setdefault(bit >> 1, len(number)) for bit in column)
-                for column in columns
-            ),
-            threshold,
-        ))
-        return reaches(logic, columns, threshold, family)
-
-    before, layers.reaches = layers.reaches, record
-    try:
-        yield found
-    finally:
-        layers.reaches = before
+    cores = lower(network, Options(family=family)).cores.values()
+    return sorted({heap for core in cores if isinstance(core, Tables) for heap in core.logic.heaps})

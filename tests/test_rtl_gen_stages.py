@@ -1,0 +1,140 @@
+"""Each stage by itself, in Amaranth's own simulator: another simulator than all the other tests."""
+
+import random
+
+import numpy as np
+import pytest
+from amaranth.sim import Simulator
+from random_networks import (
+    random_conv,
+    random_encoder,
+    random_linear,
+    random_map_network,
+    random_vector_network,
+    random_window,
+)
+
+from sbnn_hw.netlist import Edge, Flatten, MaxPool2d, Stage
+from sbnn_hw.rtl_gen.core import Tables
+from sbnn_hw.rtl_gen.fabric import pair_tables
+from sbnn_hw.rtl_gen.gather import Narrow, Widen
+from sbnn_hw.rtl_gen.lower import Options, lower
+from sbnn_hw.rtl_gen.network import Single
+
+
+def pack(values, bits):
+    return sum(int(value) << bits * n for n, value in enumerate(values))
+
+
+def run(dut, words, expected, *, odds=1.0, seed=0):
+    """Send words through a component and return what comes out, with hesitation on both sides."""
+    rng = random.Random(seed)
+    given = []
+
+    async def source(ctx):
+        for word in words:
+            while rng.random() > odds:
+                await ctx.tick()
+            ctx.set(dut.i.payload, word)
+            ctx.set(dut.i.valid, 1)
+            await ctx.tick().until(dut.i.ready)
+            ctx.set(dut.i.valid, 0)
+
+    async def sink(ctx):
+        waited = 0
+        while len(given) < expected and waited < 3000:
+            ctx.set(dut.o.ready, rng.random() <= odds)
+            _, _, valid, ready, payload = await ctx.tick().sample(
+                dut.o.valid, dut.o.ready, dut.o.payload
+            )
+            waited += 1
+            if valid and ready:
+                given.append(payload)
+                waited = 0
+
+    simulator = Simulator(dut)
+    simulator.add_clock(1e-8)
+    simulator.add_testbench(source)
+    simulator.add_testbench(sink)
+    simulator.run()
+    return given
+
+
+def random_stage(kind, rng):
+    """Return an operation, and the edge that it receives."""
+    bits = int(rng.choice([1, 4]))
+    shape = (int(rng.integers(4, 8)), int(rng.integers(4, 8)), int(rng.integers(1, 4)))
+    match kind:
+        case "linear":
+            edge = Edge((int(rng.integers(3, 20)),), bits=bits)
+            return random_linear(rng, edge, 5), edge
+        case "encode":
+            edge = Edge(shape, bits=8, scan="raster")
+            return random_encoder(rng, edge), edge
+        case "conv2d":
+            edge = Edge(shape, bits=bits, scan="raster")
+            return random_conv(rng, edge, 4), edge
+        case "max_pool2d":
+            edge = Edge(shape, scan="raster")
+            return MaxPool2d(
+                random_window(rng, *shape[:2], pool=True), rng.random(shape[2]) < 0.4
+            ), edge
+
+
+@pytest.mark.parametrize("odds", [1.0, 0.5], ids=["steady", "stalls"])
+@pytest.mark.parametrize("kind", ["linear", "encode", "conv2d", "max_pool2d"])
+def test_a_stage_alone_says_what_its_operation_computes(kind, odds):
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        operation, edge = random_stage(kind, rng)
+        dut = Single(Stage("alone", operation, (-1,)), edge, Options(levels_per_stage=2))
+        x = rng.integers(0, edge.maximum + 1, (3, *edge.shape)).astype(np.uint8)
+        words = [pack(row, edge.bits) for row in x.reshape(-1, edge.channels)]
+        wanted = operation.compute(x, edge)
+        wanted = [pack(row, 1) for row in wanted.reshape(-1, wanted.shape[-1])]
+        assert run(dut, words, len(wanted), odds=odds, seed=seed) == wanted, seed
+
+
+def test_flatten_is_no_stage_by_itself():
+    with pytest.raises(ValueError, match=r"^Stage must compute bits by itself, not flatten$"):
+        Single(Stage("alone", Flatten(), (-1,)), Edge((2, 2, 1), scan="raster"))
+
+
+@pytest.mark.parametrize("odds", [1.0, 0.4], ids=["steady", "stalls"])
+def test_words_are_widened_and_narrowed_in_order(odds):
+    rng = random.Random(0)
+    small = [rng.getrandbits(8) for _ in range(24)]
+    wide = [pack(small[n : n + 4], 8) for n in range(0, 24, 4)]
+    assert run(Widen(8, 4), small, 6, odds=odds) == wide
+    assert run(Narrow(8, 4), wide, 24, odds=odds) == small
+
+
+def loops(core, family):
+    """Return the tables that depend on themselves through a cell that they share."""
+    logic, ranks = core.logic, core._ranks
+    nets = [net for net in ranks.nets if logic.reads[net]]
+    groups = pair_tables(logic, nets, ranks, 5 if family == "xc7" else 0)
+    cell = {net: number for number, group in enumerate(groups) for net in group}
+    needs = {
+        number: {
+            cell[read] for net in group for read in logic.reads[net]
+            if read in cell and ranks.rank[read] == ranks.rank[net]
+        }
+        for number, group in enumerate(groups)
+    }  # fmt: skip
+    while ready := [number for number, needed in needs.items() if not needed]:
+        for number in ready:
+            del needs[number]
+        for needed in needs.values():
+            needed.difference_update(ready)
+    return list(needs)
+
+
+def test_no_path_leads_from_a_cell_back_to_itself():
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        network = (random_map_network if seed % 3 == 0 else random_vector_network)(rng)
+        cores = lower(network, Options(family="xc7", share=40)).cores.values()
+        for core in cores:
+            if isinstance(core, Tables):
+                assert loops(core, "xc7") == []
