@@ -113,14 +113,28 @@ def count_at(logic, taps, values, place, name, family):
     for pixel, value, inverted in taps:
         # What a bit of this value adds at each place: itself, its complement, or nothing.
         tables[value] = tables.get(value, 0) | (1 if inverted else 2) << 2 * pixel
-    weighted = [
-        (_look_up(logic, [bit, *place], table, family), 1 << position)
+    gates = {
+        value: [_look_up(logic, [bit, *place], table, family) for bit in values[value]]
         for value, table in sorted(tables.items())
-        for position, bit in enumerate(values[value])
-    ]
-    columns, constant = gather_columns(weighted)
-    wired = sum(table.bit_count() for table in tables.values())
+    }
+    columns, constant = gather_columns(
+        (gate, 1 << position) for bits in gates.values() for position, gate in enumerate(bits))
+    wired = sum(_places(logic, bits[0], values[value][0], place) for value, bits in gates.items())
     return add_up(logic, columns, constant, family), wired
+
+
+def _places(logic, gate, bit, place):
+    """Count the places at which what was built depends on a bit, by trying them all."""
+    cases = 1 << len(place)
+    words = [0] * logic.inputs
+    for number, literal in enumerate(place):
+        words[(literal >> 1) - 1] = sum((case >> number & 1) << case for case in range(cases))
+    answers = []
+    for value in (0, (1 << cases) - 1):
+        words[(bit >> 1) - 1] = value
+        (net,) = logic.evaluate(words, [gate >> 1], cases)
+        answers.append(net)
+    return (answers[0] ^ answers[1]).bit_count()
 
 
 def most_at_once(taps, maximum):

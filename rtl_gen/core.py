@@ -81,8 +81,10 @@ class Tables(Core):
 
     @property
     def tables(self) -> int:
-        """Number of look-up tables, a pair as one."""
+        """Number of look-up tables; a pair is one, unless it is split."""
         nets = [net for net in self._ranks.nets if self.logic.reads[net]]
+        if self._split_pairs:
+            return len(nets)
         return len(pair_tables(self.logic, nets, self._ranks, FAMILIES[self._family].paired))
 
     @property

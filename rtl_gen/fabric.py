@@ -11,6 +11,9 @@ from sbnn_hw.rtl_gen.pipeline import Ranks
 
 __all__ = ["emit", "pair_tables"]
 
+#: Registers in a row from which synthesis makes a shift register in tables.
+SHIFTED = 3
+
 
 def pair_tables(logic: Logic, nets: Iterable[int], ranks: Ranks,
                 paired: int) -> list[tuple[int, ...]]:
@@ -97,12 +100,20 @@ def emit(m: Module, logic: Logic, inputs: Value, outputs: Sequence[int], ranks: 
         for later in range(rank, min(ranks.last[net], ranks.count)):
             kept[later].append(net)
     for rank in range(1, ranks.count):
-        # Data need no reset: valid tells what counts.
-        held = Signal(len(kept[rank]), name=f"rank{rank}", reset_less=True)
-        with m.If(enable):
-            m.d.sync += held.eq(Cat(signals[net, rank] for net in kept[rank]))
-        for net, bit in zip(kept[rank], held, strict=True):
-            signals[net, rank + 1] = bit
+        # Data need no reset: valid tells what counts. What waits long has one all the same, so that
+        # synthesis does not spend tables on shift registers where flip-flops are at hand.
+        waits = {net for net in kept[rank] if ranks.last[net] - ranks.rank[net] >= SHIFTED}
+        for name, nets in (
+            (f"rank{rank}", [net for net in kept[rank] if net not in waits]),
+            (f"wait{rank}", [net for net in kept[rank] if net in waits]),
+        ):
+            if not nets:
+                continue
+            held = Signal(len(nets), name=name, reset_less=name.startswith("rank"))
+            with m.If(enable):
+                m.d.sync += held.eq(Cat(signals[net, rank] for net in nets))
+            for net, bit in zip(nets, held, strict=True):
+                signals[net, rank + 1] = bit
 
     computed = [net for net in ranks.nets if logic.reads[net]]
     write = _Xc7(split_pairs) if family == "xc7" else _WRITERS[family]

@@ -287,7 +287,8 @@ def count_connections(logic: Logic, neurons: Sequence[int | Bits], sums: Sequenc
     """
     stop = {bit >> 1 for bit in border}
     for shared in sums:
-        stop |= shared.nets
+        # A sum of one bit is that bit, which neurons may tap as well.
+        stop |= {net for net in shared.nets if net > logic.inputs}
     total = 0
     for neuron in neurons:
         stack = [bit >> 1 for bit in ([neuron] if isinstance(neuron, int) else neuron)]

@@ -107,11 +107,9 @@ def lower(network, options):
     windows = any(isinstance(stage.operation, Conv2d | MaxPool2d) for stage in network.stages)
     if windows and options.input == "image":
         raise UsageError("A network with windows takes its input a pixel a clock, not an image")
-    raster = windows or options.input == "pixel"
+    raster = (windows or options.input == "pixel") and len(network.input.shape) == 3
     result = Lowered()
-    result.beats = network.input.shape[0] * network.input.shape[1] if raster else 1
-    if len(network.input.shape) == 1:
-        raster, result.beats = False, 1
+    result.beats = network.input.size // network.input.channels if raster else 1
     gathered = None
     for number, stage in enumerate(network.stages):
         edge = network.edge_into(number)
@@ -120,8 +118,9 @@ def lower(network, options):
             writer.write(network, number)
         except ModelRejected as error:
             raise ModelRejected(f"Stage {stage.name}: {error}") from None
-        gathered = None
-        if raster and isinstance(stage.operation, Flatten):
+        if not isinstance(stage.operation, Flatten):
+            gathered = None
+        elif raster:
             raster = False
             if edge.size > edge.channels:
                 gathered = (stage.name, edge)
@@ -170,6 +169,10 @@ class _Writer:
         """Write the cores of the stage."""
         match self.stage.operation:
             case Encode() as encoder:
+                if self.gathered is not None:
+                    name, edge = self.gathered
+                    pixels = edge.size // edge.channels
+                    self._add(name, Gather(pixels, edge.channels * edge.bits))
                 self.encode(encoder, _read_of(network, number, self.raster))
             case Flatten():
                 # Left to the stage that reads the vector.
@@ -245,6 +248,8 @@ class _Writer:
         }
 
     def _add(self, name, core):
+        if name in ("clk", "rst", "enable") or "__" in name:
+            raise ModelRejected("its name is that of a port; rename it")
         if name in self.result.cores:
             raise ModelRejected(f"its part {name} bears the name of another stage; rename that one")
         self.result.cores[name] = core

@@ -88,8 +88,10 @@ def chain(component, cores):
         enable.eq(~component.o.valid | component.o.ready),
         component.i.ready.eq(enable),
     ]
-    valid, payload = component.i.valid, component.i.payload
+    valid, payload = component.i.valid, Value.cast(component.i.payload)
     for name, core in cores.items():
+        if len(core.i.payload) != len(payload):
+            raise ValueError(f"Core {name} must take {len(payload)} bits, not {len(core.i.payload)}")
         m.submodules[name] = core
         m.d.comb += [core.enable.eq(enable), core.i.valid.eq(valid), core.i.payload.eq(payload)]
         valid, payload = core.o.valid, core.o.payload

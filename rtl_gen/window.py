@@ -34,12 +34,11 @@ class Scan:
     width: int
 
     def __post_init__(self):
-        _, columns = self.output
-        down, across = self.window.stride
+        columns, across = self.output[1], self.window.stride[1]
         if (
             self.first >= self.height * self.width
             or self.last - self.first >= self.height * self.width
-            or (columns - 1) * across >= down * self.width
+            or (columns - 1) * across >= self.width
         ):
             raise ModelRejected(
                 f"a window of {self.window.kernel[0]}×{self.window.kernel[1]} with padding "
@@ -107,11 +106,38 @@ class Windows(Core):
         self.padded = any(window.padding)
         self.latency = 2 if self.padded else 1
         class_bits = 0 if classes is None else int(classes.max()).bit_length()
+        self.tables, self.registers = self._cost(class_bits)
         super().__init__(bits, len(self._taps) + class_bits)
 
     def times(self, arrivals):
         """Return when outputs are given, for arrivals of one map by itself."""
         return self.scan.times(arrivals) + self.latency
+
+    def _reach(self):
+        """Return how far back each bit is read in each line, lines counted from the newest."""
+        rows, columns = self._window.kernel
+        reach = [{} for _ in range(rows)]
+        for position, bit in self._taps:
+            row, column = divmod(position, columns)
+            line, back = reach[rows - 1 - row], columns - 1 - column
+            line[bit] = max(line.get(bit, 0), back)
+        return reach
+
+    def _cost(self, class_bits):
+        """Return tables and registers, lines included where they are no memory, control not."""
+        reach = self._reach()
+        tables = 0
+        registers = sum(back for line in reach for back in line.values())
+        for line in range(len(reach)):
+            wanted = len({bit for further in reach[line:] for bit in further})
+            registers += wanted
+            if line and self._width <= SHORT:
+                registers += wanted * (self._width - 1)
+            elif line and self._width <= SHIFTED.get(self._family, 0):
+                tables += wanted * -(-(self._width - 1) // 32)
+        if self.padded:
+            registers += len(self._taps) + class_bits
+        return tables, registers
 
     def elaborate(self, platform):
         m = Module()
@@ -191,12 +217,7 @@ class Windows(Core):
     def _registers(self, m, step):
         """Return the bits of the window, padding not yet thought of."""
         kernel_rows, kernel_columns = self._window.kernel
-        # How far back each bit is read in each line, lines counted from the newest.
-        reach = [{} for _ in range(kernel_rows)]
-        for position, bit in self._taps:
-            row, column = divmod(position, kernel_columns)
-            line, back = reach[kernel_rows - 1 - row], kernel_columns - 1 - column
-            line[bit] = max(line.get(bit, 0), back)
+        reach = self._reach()
         values = {}
         source = None
         for line in range(kernel_rows):

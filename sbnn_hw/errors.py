@@ -2,6 +2,7 @@
 
 __all__ = [
     "DataMissing",
+    "Disagreement",
     "ModelRejected",
     "OutputRefused",
     "SbnnError",

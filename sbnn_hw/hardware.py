@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sbnn_hw import netlist
-from sbnn_hw.errors import ModelRejected, ToolMissing, UsageError
+from sbnn_hw.errors import ModelRejected, OutputRefused, ToolMissing, UsageError
 from sbnn_hw.files import check_writable, write_atomically
 from sbnn_hw.netlist import Network
 
@@ -40,7 +40,9 @@ def random_images(network: Network, count: int, seed: int = 0) -> npt.NDArray[An
     rng = np.random.default_rng(seed)
     shape, most = (count, *network.input.shape), network.input.maximum
     noise = rng.integers(0, most + 1, shape)
-    extreme = np.where(rng.random(shape) < rng.random((count, 1, 1, 1)), most, 0)
+    extreme = np.where(
+        rng.random(shape) < rng.random((count, *(1 for _ in network.input.shape))), most, 0
+    )
     pixels: npt.NDArray[Any] = np.where(rng.random(shape) < 0.5, extreme, noise)
     return pixels.astype(np.uint8 if network.input.bits <= 8 else np.int64)
 
@@ -62,6 +64,7 @@ class Folder:
             verilog = (self.path / VERILOG).read_text(encoding="utf-8")
             description = json.loads((self.path / DESCRIPTION).read_text(encoding="utf-8"))
             schema = description["schema"]
+            _check(description)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ModelRejected(f"The design in {self.path} is damaged: {error}") from None
         if schema != SCHEMA:
@@ -69,6 +72,8 @@ class Folder:
                 f"The design in {self.path} has form {schema!r}, but this release reads {SCHEMA}; "
                 "generate it anew"
             )
+        if not (self.path / NETLIST).is_file():
+            raise ModelRejected(f"There is no {NETLIST} in {self.path}; generate the design anew")
         network = netlist.load(self.path / NETLIST)
         if description.get("network") != network.digest:
             raise ModelRejected(
@@ -79,6 +84,34 @@ class Folder:
     def write(self, name: str, text: str) -> None:
         """Write a file of the design in one step."""
         write_atomically(self.path / name, lambda file: file.write(text.encode()))
+
+
+def _check(description: dict[str, Any]) -> None:
+    """Make sure that all is there that a simulation reads, of the kind it should be."""
+    streams = {
+        "input": ("beats", "width", "value_bits"),
+        "output": ("width", "index_bits", "score_bits", "classes"),
+    }
+    for stream, keys in streams.items():
+        for key in keys:
+            if not isinstance(description[stream][key], int):
+                raise ValueError(f"{stream} {key} must be a number")
+    for key in ("latency", "interval"):
+        if not isinstance(description[key], int):
+            raise ValueError(f"{key} must be a number")
+    description["options"]["family"]
+    for stage in description["stages"]:
+        for key in (
+            "name",
+            "kind",
+            "cores",
+            "connections",
+            "counted",
+            "unread",
+            "width",
+            "visible",
+        ):
+            stage[key]
 
 
 def generate_design(
@@ -102,13 +135,16 @@ def generate_design(
     from sbnn_hw.rtl_gen.design import generate, generate_axi
     from sbnn_hw.sim.suite import write_suite
 
+    vectors = random_images(network, SUITE) if images is None else images[:SUITE]
     design = generate(network, options)
     face = generate_axi(design.description)
     # The description comes last, with the suite: where it is, all the rest is.
-    (folder / DESCRIPTION).unlink(missing_ok=True)
-    (folder / AGREEMENT).unlink(missing_ok=True)
+    for name in (DESCRIPTION, AGREEMENT):
+        try:
+            (folder / name).unlink(missing_ok=True)
+        except OSError as error:
+            raise OutputRefused(f"Cannot write {folder / name}: {error.strerror}") from None
     netlist.save(network, folder / NETLIST)
     Folder(folder).write(AXI, face)
-    vectors = random_images(network, SUITE) if images is None else images[:SUITE]
     write_suite(folder, network, design.verilog, design.description, vectors)
     return design.description

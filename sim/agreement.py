@@ -62,8 +62,10 @@ class Agreement:
     violations : int
         Cycles in which the output broke the rules of streams.
     cycles, latency, interval : int
-        Cycles in all; from an image's first input to its result; and between results. Latency and
-        interval are measured without stalls only.
+        Cycles in all; from the first input of an image by itself to its result; and between the
+        results of images that follow each other. The last two are measured without stalls only.
+    computed : dict
+        Latency and interval as the design's description has them.
     operations : dict
         For each stage with taps, what one image takes: measured as handshakes times connections
         counted in the hardware, and as the netlist has it.
@@ -82,6 +84,7 @@ class Agreement:
     cycles: int
     latency: int | None
     interval: float | None
+    computed: dict[str, int]
     stalls: bool
     seed: int
     operations: dict[str, dict[str, float]]
@@ -91,13 +94,33 @@ class Agreement:
     @property
     def equal(self) -> bool:
         """Whether hardware and software agree in everything that was compared."""
-        wrong = self.mismatches or self.value_mismatches or self.violations
-        return not wrong and self.operations_equal
+        return not self.differences
 
     @property
     def operations_equal(self) -> bool:
         """Whether the operations measured are those of the netlist."""
         return all(each["measured"] == each["static"] for each in self.operations.values())
+
+    @property
+    def differences(self) -> list[str]:
+        """What is not as it should be, in words."""
+        found = []
+        if self.mismatches:
+            found.append(f"the results of {self.mismatches:,} of {self.vectors:,} images differ")
+        if self.value_mismatches:
+            found.append(f"{self.value_mismatches:,} of {self.values:,} values inside differ")
+        if self.violations:
+            found.append(f"the output breaks the rules of streams in {self.violations:,} cycles")
+        for name, measured in (("latency", self.latency), ("interval", self.interval)):
+            if measured is not None and measured != self.computed[name]:
+                found.append(f"{name} is {measured:g} cycles, not {self.computed[name]}")
+        for name, each in self.operations.items():
+            if each["measured"] != each["static"]:
+                found.append(
+                    f"stage {name} takes {each['measured']:g} operations an image, not "
+                    f"{each['static']:g}"
+                )
+        return found
 
     def to_dict(self, network: Network, description: dict[str, Any]) -> dict[str, Any]:
         """Return plain values, for agreement.json."""
@@ -108,7 +131,6 @@ class Agreement:
             "family": description["options"]["family"],
             "equal": self.equal,
             **{key: value for key, value in asdict(self).items() if key != "classes"},
-            "computed": {"latency": description["latency"], "interval": description["interval"]},
             "bops": {
                 "measured": sum(each["measured"] for each in self.operations.values()),
                 "static": counts.total("sparse") + counts.total("additions"),
@@ -169,7 +191,8 @@ def check_agreement(
     if inside:
         compared, differing, first = _compare_inside(network, trace, outcome.values, description)
     if first is None and wrong.any():
-        first = _locate(network, verilog, description, pixels, int(wrong.argmax()), report)
+        part = pixels[: int(wrong.argmax()) + 1]
+        first = _locate(network, verilog, description, part, odds, seed, report)
     return Agreement(
         vectors=len(pixels),
         mismatches=int(wrong.sum()) + max(0, len(trace.outputs) - len(pixels)),
@@ -178,8 +201,9 @@ def check_agreement(
         first=first,
         violations=trace.violations,
         cycles=int(trace.given_at[-1]) + 1 if len(trace.given_at) else trace.cycles,
-        latency=None if stalls else _latency(trace),
+        latency=None if stalls else _latency(_run(library, pixels[:1], description, 1.0, 0)),
         interval=None if stalls else _interval(trace),
+        computed={"latency": description["latency"], "interval": description["interval"]},
         stalls=stalls,
         seed=seed,
         operations=_operations(network, trace, description, len(pixels)),
@@ -300,15 +324,15 @@ def _locate(
     network: Network,
     verilog: str,
     description: dict[str, Any],
-    pixels: Array,
-    image: int,
+    part: Array,
+    odds: float,
+    seed: int,
     report: Callable[[str], None],
 ) -> Mismatch | None:
-    """Simulate again, with a view inside, up to the image that went wrong."""
-    report(f"looking for the first difference of image {image}")
-    library = _compile(verilog, description, True, image + 1, report)
-    part = pixels[: image + 1]
-    trace = _run(library, part, description, 1.0, 0)
+    """Simulate again, with a view inside and the same stalls, up to the image that went wrong."""
+    report(f"looking for the first difference of image {len(part) - 1}")
+    library = _compile(verilog, description, True, len(part), report)
+    trace = _run(library, part, description, odds, seed)
     outcome = network.compute(part, keep=_probed(description))
     _, _, first = _compare_inside(network, trace, outcome.values, description)
     if first is not None:
@@ -334,9 +358,11 @@ def _latency(trace: Trace) -> int | None:
 
 
 def _interval(trace: Trace) -> float | None:
-    if len(trace.given_at) < 2:
+    # Behind the last image no other one comes, and its result may come sooner.
+    times = trace.given_at[:-1]
+    if len(times) < 2:
         return None
-    return float(trace.given_at[-1] - trace.given_at[0]) / (len(trace.given_at) - 1)
+    return float(times[-1] - times[0]) / (len(times) - 1)
 
 
 def _ratio(total: int, count: int) -> float:

@@ -143,7 +143,7 @@ class Build:
         # The bench is the only text whose warnings are on, and it is fine if the ports are.
         for line in said.splitlines():
             if line.startswith(("%Warning-WIDTH", "%Warning-PIN")) and "sbnn_bench.v" in line:
-                raise ValueError(f"Ports of the design are not as stated: {line}")
+                raise ToolFailed(f"Ports of the design are not as it is described: {line}")
 
     def compile(self) -> None:
         """Compile and link the C++, and remove it."""

@@ -40,7 +40,8 @@ def unpack_results(words: Bytes, description: dict[str, Any]) -> tuple[Array, Ar
     weights = (1 << np.arange(score_bits, dtype=np.int64)) * np.where(
         np.arange(score_bits) == score_bits - 1, -1, 1
     )
-    scores = flat[:, index_bits:].reshape(len(words), -1, score_bits).astype(np.int64) @ weights
+    each = flat[:, index_bits:].reshape(len(words), int(stream["classes"]), score_bits)
+    scores = each.astype(np.int64) @ weights
     return classes, scores
 
 

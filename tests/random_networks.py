@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from sbnn_hw.errors import ModelRejected
 from sbnn_hw.netlist import (
     Conv2d,
     Edge,
@@ -88,10 +89,17 @@ def random_window(rng, height, width, *, pool=False):
         stride = tuple(int(rng.integers(1, 4)) for _ in range(2)) if rng.random() < 0.5 else (1, 1)
         if pool and rng.random() < 0.5:
             stride = kernel
-        padding = tuple(int(rng.integers(0, (size - 1) // 2 + 1)) for size in kernel)
-        window = Window(kernel, stride, padding)
-        if kernel[0] - padding[0] <= height and kernel[1] - padding[1] <= width:
-            return window
+        # Mostly as much as can be streamed; the rest must be refused.
+        most = [
+            size // 2 if pool else size - 1 if rng.random() < 0.1 else (size - 1) // 2
+            for size in kernel
+        ]
+        window = Window(kernel, stride, tuple(int(rng.integers(0, size + 1)) for size in most))
+        try:
+            window.output(height, width)
+        except ModelRejected:
+            continue
+        return window
 
 
 def random_conv(rng, edge, neurons):

@@ -235,7 +235,9 @@ def test_compiler_that_fails_is_named(monkeypatch):
 
 
 def test_wrong_width_is_refused():
-    with pytest.raises(ValueError, match=r"^Ports of the design are not as stated: %Warning-WIDTH"):
+    with pytest.raises(
+        ToolFailed, match=r"^Ports of the design are not as it is described: %Warning-WIDTH"
+    ):
         compile_design(pipeline(9), in_width=9, out_width=10)
 
 

@@ -98,9 +98,11 @@ def _by_simulation(
 ) -> tuple[int, int, float]:
     from sbnn_hw.hardware import require_amaranth
     from sbnn_hw.sim.verilator import require
+    from sbnn_hw.yosys import find_yosys
 
     # All tools are looked for before the first step starts.
     require_amaranth()
+    find_yosys()
     require()
     from sbnn_hw.rtl_gen.design import generate
     from sbnn_hw.rtl_gen.lower import Options
@@ -121,8 +123,8 @@ def _by_simulation(
     )
     if not agreement.equal:
         raise Disagreement(
-            f"The hardware of {path} differs from its network in {agreement.mismatches:,} of "
-            f"{agreement.vectors:,} images (first: {agreement.first})"
+            f"The hardware of {path} is not its network: {', '.join(agreement.differences)} "
+            f"(first: {agreement.first})"
         )
     right = int((agreement.classes == images.labels).sum())
     return right, len(images), time.perf_counter() - started

@@ -9,6 +9,7 @@ from typing import Any
 from sbnn_hw import datasets
 from sbnn_hw.commands.common import add_data_root, add_json
 from sbnn_hw.errors import Disagreement, ModelRejected, UsageError
+from sbnn_hw.files import check_writable
 from sbnn_hw.hardware import AGREEMENT, Folder, random_images
 
 logger = logging.getLogger("sbnn_hw")
@@ -55,6 +56,7 @@ def run(args: argparse.Namespace) -> None:
 
     folder = Folder(args.design)
     network, verilog, description = folder.load()
+    check_writable(args.design / AGREEMENT)
     require()
     pixels = _images(args, network)
     agreement = check_agreement(
@@ -76,12 +78,15 @@ def run(args: argparse.Namespace) -> None:
     if not agreement.equal:
         where = f" (first: {agreement.first})" if agreement.first else ""
         raise Disagreement(
-            f"The design in {args.design} differs from its network in {agreement.mismatches:,} of "
-            f"{agreement.vectors:,} images{where}; the verdict is in {args.design / AGREEMENT}"
+            f"The design in {args.design} is not its network: "
+            f"{', '.join(agreement.differences)}{where}; the verdict is in "
+            f"{args.design / AGREEMENT}"
         )
 
 
 def _images(args: argparse.Namespace, network: Any) -> Any:
+    if args.seed < 0:
+        raise UsageError(f"Seed must not be negative, not {args.seed}")
     if args.images is not None and args.images < 1:
         raise UsageError(f"Images must be 1 or more, not {args.images}")
     if not args.data:
@@ -106,7 +111,8 @@ def _print(verdict: dict[str, Any]) -> None:
     print(f"cycles       {verdict['cycles']:,}{' with stalls' if verdict['stalls'] else ''}")
     if not verdict["stalls"]:
         computed = verdict["computed"]
-        print(f"latency      {verdict['latency']:,} cycles (computed: {computed['latency']:,})")
+        if verdict["latency"] is not None:
+            print(f"latency      {verdict['latency']:,} cycles (computed: {computed['latency']:,})")
         if verdict["interval"] is not None:
             print(
                 f"interval     {verdict['interval']:,.6g} cycles an image "

@@ -285,7 +285,8 @@ class Conv2d(Layer):
                 sums: Array = np.zeros((*output, maps.shape[-1]), total)
                 for tap in range(self.taps.of(neuron).start, self.taps.of(neuron).stop):
                     read = self.window.shifted(maps[channel[tap]], int(position[tap]), output)
-                    sums += (edge.maximum - read) if self.taps.inverted[tap] else read
+                    read = (edge.maximum - read) if self.taps.inverted[tap] else read
+                    np.add(sums, read, out=sums, casting="unsafe")
                 value = sums.astype(np.int64) << self.k
                 if counts is not None:
                     value += self.xi * counts[neuron // per_group]
