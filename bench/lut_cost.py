@@ -13,7 +13,7 @@ from amaranth import Cat, Const, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from sbnn_hw import netlist
+from sbnn_hw import datasets, netlist
 from sbnn_hw.models import open_network
 from sbnn_hw.netlist import Layer, Linear
 from sbnn_hw.rtl_gen import layers
@@ -27,18 +27,31 @@ from sbnn_hw.yosys import synthesise
 ROOT = Path(__file__).parents[1]
 
 
-def without_q(layer: Layer, width: int) -> Linear:
-    """Return a layer that compares taps alone: q as it is where half of the inputs are set.
+def without_q(layer: Layer, counted: float) -> Linear:
+    """Return a layer that compares taps alone, q as it is where so many inputs are set.
 
     A neuron that this makes constant gets the nearest threshold that does not, so that every
     connection that is counted is built.
     """
-    middle = layer.xi * (width - len(layer.fixed)) / 2
-    whole = np.ceil((layer.thresholds - middle) / 2**layer.k).astype(np.int64)
+    whole = np.ceil((layer.thresholds - layer.xi * counted) / 2**layer.k).astype(np.int64)
     whole = np.clip(whole, np.minimum(1, layer.taps.fan_in), layer.taps.fan_in)
     return Linear(
         taps=layer.taps, xi=0, k=0, thresholds=whole, flips=layer.flips, fixed=np.zeros(0)
     )
+
+
+def hidden_layers(network: netlist.Network, pixels: np.ndarray) -> list[Linear]:
+    """Return the hidden layers without q, at the mean of pc_N over some images."""
+    names = [stage.name for stage in network.stages]
+    values = network.compute(pixels, keep=names).values
+    found = []
+    for number, _, layer in network.layers():
+        if isinstance(layer, Linear):
+            before = network.stages[network.stages[number].sources[0]].name
+            x = values[before].reshape(len(pixels), -1)
+            counted = np.delete(x, layer.fixed, axis=1).sum(axis=1).mean()
+            found.append(without_q(layer, float(counted)))
+    return found
 
 
 class Sums(wiring.Component):
@@ -84,30 +97,36 @@ def heaps(layer: Linear, family: str, share: int = 0) -> Tables:
     return Tables(layer.taps.width, function, family=family, levels_per_stage=3)
 
 
-def hidden_rows(name: str, network: netlist.Network, say) -> list[str]:  # type: ignore[no-untyped-def]
-    """Count the hidden neurons without q, as heaps and as sums."""
-    hidden = [
-        without_q(layer, layer.taps.width)
-        for _, _, layer in network.layers()
-        if isinstance(layer, Linear)
-    ]
+def hidden_rows(name: str, hidden: list[Linear], say) -> list[str]:  # type: ignore[no-untyped-def]
+    """Count hidden neurons without q, as heaps and as sums."""
     connections = sum(layer.connections for layer in hidden)
     rows = []
     for family in ("xc7", "ecp5", "ice40"):
-        counts = {}
+        counts = []
         for kind, make in (
             ("heaps", lambda layer, family=family: heaps(layer, family)),
             ("shared", lambda layer, family=family: heaps(layer, family, 3000)),
             ("sums", lambda layer, family=family: Sums(layer)),
         ):
             started = time.perf_counter()
-            counts[kind] = sum(
-                synthesise(to_verilog(make(layer)), family).counts.luts for layer in hidden
-            )
-            say(f"{name} {family} {kind}: {counts[kind]:,} ({time.perf_counter() - started:.0f} s)")
-        cells = " | ".join(f"{n:,} ({n / connections:.3f})" for n in counts.values())
-        rows.append(f"| {name} | {family} | {connections:,} | {cells} |")
+            total = sum(synthesise(to_verilog(make(layer)), family).counts.luts for layer in hidden)
+            counts.append(f"{total:,} ({total / connections:.3f})")
+            seconds = time.perf_counter() - started
+            say(f"{name} {family} {kind}: {counts[-1]} ({seconds:.0f} s)")
+        worst = sum(
+            lut_cost((int(n),), c, FAMILIES[family])
+            for layer in hidden
+            for n in layer.taps.fan_in
+            if n
+            for c in [max(range(1, int(n) + 1), key=lambda c: _cost(int(n), c, family))]
+        )
+        counts.insert(2, f"{worst:,} ({worst / connections:.3f})")
+        rows.append(f"| {name} | {family} | {connections:,} | {' | '.join(counts)} |")
     return rows
+
+
+def _cost(inputs: int, threshold: int, family: str) -> int:
+    return lut_cost((inputs,), threshold, FAMILIES[family])
 
 
 def whole_row(name: str, network: netlist.Network, family: str, share: int, say) -> str:  # type: ignore[no-untyped-def]
@@ -148,14 +167,17 @@ def main() -> None:
         name: open_network(ROOT / "models" / f"{name}.pt")
         for name in ("digits", "mnist_sfc_98", "mnist_sfc_95")
     }
-    hidden = [row for name, network in models.items() for row in hidden_rows(name, network, say)]
     whole = [
         whole_row(name, network, family, share, say)
         for name, network in models.items()
         for family in ("xc7", "ecp5", "ice40")
         for share in (0, 3000)
-        if family == "xc7" or not share
+        if family == "xc7" or (not share and name == "digits")
     ]
+    hidden = []
+    for name in ("digits", "mnist_sfc_95"):
+        pixels = datasets.find(name.split("_")[0]).load("test").pixels
+        hidden += hidden_rows(name, hidden_layers(models[name], pixels), say)
     digits = dense_network("digits", models["digits"].input.shape, models["digits"].classes)
     whole.append(whole_row("digits, dense ±1", digits, "xc7", 0, say))
     sfc = dense_network("sfc", models["mnist_sfc_95"].input.shape, 10)
@@ -183,13 +205,14 @@ flattened design, without pins.
 
 ## Hidden neurons, without q
 
-The taps and constants of the shipped models; q as it is where half of the inputs are set, so that
-nothing but taps is compared. *Heaps* are what the generator makes, *shared* with taps that several
-neurons have in common counted once (`--share 3000`), *sums* is `sum >= C` as Yosys makes it.
-In brackets: tables a connection.
+The taps and constants of the shipped models, q at its mean over the test images, so that nothing
+but taps is compared. *Heaps* are what the generator makes, *shared* with taps that several neurons
+have in common counted once (`--share 3000`), *worst* is added up from the heaps' exact costs with
+the dearest constant for each neuron, *sums* is `sum >= C` as Yosys makes it. In brackets: tables a
+connection.
 
-| model | family | connections | heaps | shared | sums |
-|---|---|---|---|---|---|
+| model | family | connections | heaps | shared | worst | sums |
+|---|---|---|---|---|---|---|
 {hidden}
 
 ## Whole models

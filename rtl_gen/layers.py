@@ -39,7 +39,7 @@ class SharedSum:
                  k: int, family: Family):
         self.logic, self.family, self.k, self.most = logic, family, k, most
         self.step = abs(xi)
-        logic.owner = "q"
+        logic.owner, logic.scope = "q", "q"
         # The zeros are the complements' ones.
         sign = 1 if xi > 0 else -1
         columns, constant = gather_columns((bit, sign * weight) for bit, weight in counted)
@@ -53,6 +53,7 @@ class SharedSum:
         #: What V has more than Ξ·pc_N.
         self.excess = self.step * most if sign < 0 else 0
         self._fractions: dict[int, int] = {}
+        logic.scope = ""
 
     @cached_property
     def remainders(self) -> np.ndarray:
@@ -79,13 +80,14 @@ class SharedSum:
         # Thresholds that no remainder tells apart are one.
         at = int(np.searchsorted(self.remainders, (1 << self.k) - left))
         if at not in self._fractions:
-            self.logic.owner = "f"
+            self.logic.owner, self.logic.scope = "f", "q"
             columns = [[bit] if bit > 1 else [] for bit in self.bits[: self.k]]
             low = sum(1 << n for n, bit in enumerate(self.bits[: self.k]) if bit == 1)
             self._fractions[at] = (
                 reaches(self.logic, columns, int(self.remainders[at]) - low, self.family)
                 if at < len(self.remainders) else FALSE
             )
+            self.logic.scope = ""
         return self._fractions[at]
 
     @property

@@ -94,7 +94,10 @@ class Logic:
         self.heaps: set[tuple[tuple[tuple[int, ...], ...], int]] = set()
         #: What the nets made next are for: part of their names.
         self.owner = "t"
-        self._known: dict[tuple[Table, tuple[int, ...]], int] = {}
+        #: Equal tables are one within a scope. What neurons share has its own, so that it can be
+        #: told from what is theirs.
+        self.scope = ""
+        self._known: dict[tuple[str, Table, tuple[int, ...]], int] = {}
         self._made: dict[str, int] = {}
 
     def __len__(self) -> int:
@@ -127,10 +130,10 @@ class Logic:
         return 2 * self._net(reduced, reads) + negated
 
     def _net(self, table: Table, reads: tuple[int, ...]) -> int:
-        net = self._known.get((table, reads))
+        key = (self.scope, table, reads)
+        net = self._known.get(key)
         if net is None:
-            net = self._append(table, reads)
-            self._known[table, reads] = net
+            net = self._known[key] = self._append(table, reads)
         return net
 
     def _append(self, table: Table, reads: tuple[int, ...]) -> int:
@@ -165,13 +168,13 @@ class Logic:
 
     def _plain(self, table: Table, reads: tuple[int, ...]) -> int:
         if not reads:
-            known = self._known.get((table, reads))
+            known = self._known.get(("", table, reads))
             if known is None:
                 self.tables.append(table)
                 self.reads.append(())
                 self.levels.append(0)
                 self.names.append("one")
-                known = self._known[table, reads] = len(self.tables) - 1
+                known = self._known["", table, reads] = len(self.tables) - 1
             return known
         return self._net(table, reads)
 

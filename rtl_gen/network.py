@@ -91,7 +91,8 @@ def chain(component, cores):
     valid, payload = component.i.valid, Value.cast(component.i.payload)
     for name, core in cores.items():
         if len(core.i.payload) != len(payload):
-            raise ValueError(f"Core {name} must take {len(payload)} bits, not {len(core.i.payload)}")
+            width = len(core.i.payload)
+            raise ValueError(f"Core {name} must take {len(payload)} bits, not {width}")
         m.submodules[name] = core
         m.d.comb += [core.enable.eq(enable), core.i.valid.eq(valid), core.i.payload.eq(payload)]
         valid, payload = core.o.valid, core.o.payload

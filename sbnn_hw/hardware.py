@@ -87,31 +87,20 @@ class Folder:
 
 
 def _check(description: dict[str, Any]) -> None:
-    """Make sure that all is there that a simulation reads, of the kind it should be."""
-    streams = {
+    """Make sure that all is there that a simulation reads."""
+    numbers = [description[key] for key in ("latency", "interval")]
+    for stream, keys in {
         "input": ("beats", "width", "value_bits"),
         "output": ("width", "index_bits", "score_bits", "classes"),
-    }
-    for stream, keys in streams.items():
-        for key in keys:
-            if not isinstance(description[stream][key], int):
-                raise ValueError(f"{stream} {key} must be a number")
-    for key in ("latency", "interval"):
-        if not isinstance(description[key], int):
-            raise ValueError(f"{key} must be a number")
-    description["options"]["family"]
+    }.items():
+        numbers += [description[stream][key] for key in keys]
     for stage in description["stages"]:
-        for key in (
-            "name",
-            "kind",
-            "cores",
-            "connections",
-            "counted",
-            "unread",
-            "width",
-            "visible",
-        ):
+        numbers += [stage[key] for key in ("connections", "counted", "width")]
+        for key in ("name", "kind", "cores", "unread", "visible"):
             stage[key]
+    description["options"]["family"]
+    if not all(isinstance(number, int) for number in numbers):
+        raise TypeError("a number is none")
 
 
 def generate_design(

@@ -39,7 +39,8 @@ def random_xi(rng):
         return 0, 0
     k = int(rng.integers(0, 8))
     xi = int(rng.integers(1, max(2, 2**k // 2 + 1))) * int(rng.choice([-1, -1, 1]))
-    return (xi | 1 if k else xi), k
+    # With minus one and no fraction a tap weighs nothing, which is no layer that a fold would make.
+    return (xi | 1 if k else -2 if xi == -1 else xi), k
 
 
 def with_thresholds(rng, make, edge, neurons):
