@@ -1,5 +1,7 @@
 """Random integer networks: every stage, sign, tie and border, without a line of training."""
 
+import contextlib
+
 import numpy as np
 
 from sbnn_hw.errors import ModelRejected
@@ -83,30 +85,27 @@ def random_linear(rng, edge, neurons):
     return with_thresholds(rng, make, edge, neurons)
 
 
-def random_window(rng, height, width, *, pool=False):
-    """Return a window that fits and can be streamed."""
+def random_window(rng, height, width, *, pool=False, wild=False):
+    """Return a window that fits; one that is not wild can be streamed."""
     while True:
         kernel = tuple(int(rng.integers(1, 4 if pool else 6)) for _ in range(2))
         stride = tuple(int(rng.integers(1, 4)) for _ in range(2)) if rng.random() < 0.5 else (1, 1)
         if pool and rng.random() < 0.5:
             stride = kernel
-        # Mostly as much as can be streamed; the rest must be refused.
-        most = [
-            size // 2 if pool else size - 1 if rng.random() < 0.1 else (size - 1) // 2
-            for size in kernel
-        ]
+        most = [(size - 1) // 2 if not wild else size // 2 if pool else size - 1 for size in kernel]
         window = Window(kernel, stride, tuple(int(rng.integers(0, size + 1)) for size in most))
-        try:
+        with contextlib.suppress(ModelRejected):
             window.output(height, width)
-        except ModelRejected:
-            continue
-        return window
+            if wild or all(
+                k - p <= n for k, p, n in zip(kernel, window.padding, (height, width), strict=True)
+            ):
+                return window
 
 
-def random_conv(rng, edge, neurons):
+def random_conv(rng, edge, neurons, *, wild=False):
     channels = edge.channels
     groups = int(rng.choice([g for g in (1, 1, 2, 3) if not channels % g and not neurons % g]))
-    window = random_window(rng, *edge.shape[:2])
+    window = random_window(rng, *edge.shape[:2], wild=wild)
     xi, k = random_xi(rng)
     fixed = (
         np.sort(rng.choice(channels, channels // 4, replace=False))
@@ -185,18 +184,18 @@ def random_vector_network(rng, *, layers=None):
     return builder.finish()
 
 
-def random_map_network(rng):
-    """Return a network with convolutions and pools."""
+def random_map_network(rng, *, wild=False):
+    """Return a network with convolutions and pools; a wild one may be refused by the hardware."""
     shape = (int(rng.integers(3, 10)), int(rng.integers(3, 10)), int(rng.integers(1, 4)))
     builder = _Builder(Edge(shape, bits=int(rng.choice([8, 4, 1])), scan="raster"))
     if rng.random() < 0.7 and builder.input.bits > 2:
         builder.add(random_encoder(rng, builder.edge))
     for _ in range(int(rng.integers(1, 3))):
         if builder.edge.bits == 1 and rng.random() < 0.4:
-            window = random_window(rng, *builder.edge.shape[:2], pool=True)
+            window = random_window(rng, *builder.edge.shape[:2], pool=True, wild=wild)
             builder.add(MaxPool2d(window, rng.random(builder.edge.channels) < 0.3))
         else:
-            builder.add(random_conv(rng, builder.edge, int(rng.choice([2, 3, 4]))))
+            builder.add(random_conv(rng, builder.edge, int(rng.choice([2, 3, 4])), wild=wild))
     builder.add(Flatten())
     if rng.random() < 0.4:
         builder.add(random_linear(rng, builder.edge, int(rng.integers(2, 6))))

@@ -9,7 +9,19 @@ from random_networks import random_map_network, random_vector_network
 
 from sbnn_hw.errors import ModelRejected, ToolMissing, UsageError
 from sbnn_hw.hardware import Folder, generate_design
-from sbnn_hw.netlist import Conv2d, Edge, Flatten, Linear, Network, Scores, Stage, Taps, Window
+from sbnn_hw.netlist import (
+    Conv2d,
+    Edge,
+    Encode,
+    Flatten,
+    Linear,
+    MaxPool2d,
+    Network,
+    Scores,
+    Stage,
+    Taps,
+    Window,
+)
 from sbnn_hw.rtl_gen.design import generate, generate_axi
 from sbnn_hw.rtl_gen.lower import Options
 from sbnn_hw.sim.agreement import check_agreement
@@ -176,7 +188,7 @@ def test_a_stage_that_bears_a_part_s_name_is_refused():
         generate(network)
 
 
-@pytest.mark.parametrize("name", ["module", "wire", "endmodule", "always", "clk", "enable"])
+@pytest.mark.parametrize("name", ["module", "wire", "endmodule", "always"])
 def test_words_of_verilog_may_be_stage_names(name):
     taps = Taps.from_dense(np.ones((2, 5), int))
     layer = Linear(taps=taps, xi=0, k=0, thresholds=[[2, 3]], flips=[False, True], fixed=[])
@@ -260,3 +272,92 @@ def test_the_axi_face_is_a_wrapper_of_the_same_top():
     assert re.search(r"^  top ", text, re.MULTILINE)
     for port in ("s_axis__tdata", "s_axis__tlast", "m_axis__tvalid", "m_axis__tlast", "misframed"):
         assert port in text
+
+
+def test_windows_wider_than_a_row_are_refused():
+    """Their last column would come when the counter of columns has begun anew."""
+    pool = MaxPool2d(Window((2, 2), (2, 2), (0, 1)), [False, True])
+    scores = Scores(
+        taps=Taps.from_dense(np.ones((2, 12), int)), negative=False, shift=0, offsets=[0, 1]
+    )
+    stages = (Stage("pool", pool, (-1,)), Stage("f", Flatten(), (0,)), Stage("s", scores, (1,)))
+    with pytest.raises(
+        ModelRejected, match=r"^Stage pool: a window of 2×2 with padding 0, 1 on a map of 4×4"
+    ):
+        generate(Network(Edge((4, 4, 2), bits=1, scan="raster"), stages))
+
+
+@pytest.mark.parametrize("name", ["clk", "rst", "enable"])
+def test_a_stage_that_bears_a_port_s_name_is_refused(name):
+    taps = Taps.from_dense(np.ones((2, 5), int))
+    layer = Linear(taps=taps, xi=0, k=0, thresholds=[[2, 3]], flips=[False, True], fixed=[])
+    with pytest.raises(
+        ModelRejected, match=f"^Stage {name}: its name is that of a port; rename it$"
+    ):
+        generate(flat_network(layer, inputs=5, name=name))
+
+
+def two_classes(inputs):
+    return Scores(
+        taps=Taps.from_dense(np.ones((2, inputs), int)), negative=False, shift=0, offsets=[0, 1]
+    )
+
+
+@pytest.mark.parametrize(
+    "operations",
+    [
+        [Flatten(), Flatten(), two_classes(6)],
+        [Flatten(), Encode(np.full((6, 1), 5)), two_classes(6)],
+        [MaxPool2d(Window((1, 2), (1, 1)), [False]), Flatten(), two_classes(4)],
+    ],
+    ids=["twice", "encoded", "pool"],
+)
+def test_flatten_may_come_twice_or_before_an_encoder(operations):
+    edge = Edge(
+        (2, 3, 1),
+        bits=1
+        if isinstance(operations[0], MaxPool2d)
+        or (len(operations) == 3 and isinstance(operations[1], Flatten))
+        else 4,
+        scan="raster",
+    )
+    stages = tuple(Stage(f"s{n}", operation, (n - 1,)) for n, operation in enumerate(operations))
+    network = Network(edge, stages)
+    pixels = np.random.default_rng(0).integers(0, edge.maximum + 1, (12, 2, 3, 1)).astype(np.uint8)
+    for flatten in ("gather", "accumulate"):
+        design = generate(network, Options(input="pixel", flatten=flatten))
+        assert check_agreement(
+            network, design.verilog, design.description, pixels, inside=True
+        ).equal
+
+
+def test_latency_is_that_of_an_image_by_itself():
+    """Behind a pool the next image's pixels come slowly, and a drain that waits for them is slower."""
+    taps = Taps.from_dense(np.ones((1, 9), int))
+    conv = Conv2d(
+        taps=taps,
+        xi=0,
+        k=0,
+        thresholds=[[4]],
+        flips=[False],
+        fixed=[],
+        channels=1,
+        window=Window((3, 3), padding=(1, 1)),
+    )
+    operations = [MaxPool2d(Window((1, 2), (1, 2)), [False]), conv, Flatten(), two_classes(32)]
+    stages = tuple(Stage(f"s{n}", operation, (n - 1,)) for n, operation in enumerate(operations))
+    network = Network(Edge((8, 8, 1), bits=1, scan="raster"), stages)
+    design = generate(network)
+    pixels = np.random.default_rng(0).integers(0, 2, (12, 8, 8, 1)).astype(np.uint8)
+    agreement = check_agreement(network, design.verilog, design.description, pixels, inside=True)
+    assert agreement.differences == []
+    assert (agreement.latency, agreement.interval) == (design.description["latency"], 64)
+
+
+def test_a_vector_may_be_the_input(tmp_path):
+    taps = Taps.from_dense(np.ones((2, 6), int))
+    layer = Linear(taps=taps, xi=0, k=0, thresholds=[[2, 30]], flips=[False, True], fixed=[])
+    stages = (Stage("l", layer, (-1,)), Stage("s", two_classes(2), (0,)))
+    network = Network(Edge((6,), bits=4), stages)
+    for unit in ("auto", "pixel"):
+        assert generate_design(network, tmp_path / unit, Options(input=unit))["interval"] == 1

@@ -17,7 +17,10 @@ from sbnn_hw.rtl_gen.lower import Options, lower
 def random_pair(seed):
     """Return a random network, and random ways to build it."""
     rng = np.random.default_rng(seed)
-    network = (random_map_network if rng.random() < 0.3 else random_vector_network)(rng)
+    if rng.random() < 0.3:
+        network = random_map_network(rng, wild=bool(rng.random() < 0.3))
+    else:
+        network = random_vector_network(rng)
     options = Options(
         family=str(rng.choice(["xc7", "ecp5", "ice40", "generic"])),
         levels_per_stage=int(rng.integers(1, 5)),
