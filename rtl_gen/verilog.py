@@ -18,7 +18,9 @@ def to_verilog(component, name="top"):
     try:
         text = verilog.convert(component, name=name, emit_src=False, strip_internal_attrs=True)
     except verilog.YosysError as error:
-        raise ToolFailed(f"Yosys could not write the Verilog: {error}") from None
+        # The package's start-up says more than anyone wants to read; its last line says why.
+        last = [line for line in str(error).splitlines() if line.strip()][-1:]
+        raise ToolFailed(f"Yosys could not write the Verilog: {''.join(last).strip()}") from None
     finally:
         if before is None:
             del os.environ["YOSYS"]

@@ -64,9 +64,17 @@ class Folder:
             verilog = (self.path / VERILOG).read_text(encoding="utf-8")
             description = json.loads((self.path / DESCRIPTION).read_text(encoding="utf-8"))
             schema = description["schema"]
-            _check(description)
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise ModelRejected(f"The design in {self.path} is damaged: {error}") from None
+            if schema == SCHEMA:
+                _check(description)
+        except OSError as error:
+            raise ModelRejected(
+                f"The design in {self.path} cannot be read ({error.strerror}: {error.filename}); "
+                "generate it anew"
+            ) from None
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ModelRejected(
+                f"{self.path / DESCRIPTION} is damaged ({error!r}); generate the design anew"
+            ) from None
         if schema != SCHEMA:
             raise ModelRejected(
                 f"The design in {self.path} has form {schema!r}, but this release reads {SCHEMA}; "
@@ -98,9 +106,13 @@ def _check(description: dict[str, Any]) -> None:
         numbers += [stage[key] for key in ("connections", "counted", "width")]
         for key in ("name", "kind", "cores", "unread", "visible"):
             stage[key]
-    description["options"]["family"]
-    if not all(isinstance(number, int) for number in numbers):
-        raise TypeError("a number is none")
+    if description["options"]["family"] not in ("xc7", "ecp5", "ice40", "generic"):
+        raise ValueError("unknown family")
+    if not all(isinstance(number, int) and number >= 0 for number in numbers):
+        raise TypeError("not a number")
+    output = description["output"]
+    if output["width"] != output["index_bits"] + output["classes"] * output["score_bits"]:
+        raise ValueError("widths do not add up")
 
 
 def generate_design(

@@ -53,7 +53,15 @@ def no_differences(drawn):
     assert [found[n][0] for n in pack.differing()] == []
     assert [found[n][0] for n in pack.differing(ready_odds=0.6, valid_odds=0.7, seed=1)] == []
     for (seed, network, _), hardware in zip(found, pack.hardware, strict=True):
-        assert sum(hardware.lowered.connections.values()) == network.connections, seed
+        if all(wired_in_full(stage.operation) for stage in network.stages):
+            assert sum(hardware.lowered.connections.values()) == network.connections, seed
+
+
+def wired_in_full(operation):
+    """Return whether no tap can be left out: whole Ξ and border classes can make one vain."""
+    return getattr(operation, "border", "") != "zero" and not (
+        getattr(operation, "xi", 0) and operation.k == 0
+    )
 
 
 # A pack is compiled as a whole, so there is nothing to shrink; its seeds are printed instead.

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from sbnn_hw import datasets
 from sbnn_hw.commands.common import add_data_root, add_hardware, add_json, add_model, options_of
+from sbnn_hw.errors import ModelRejected
 from sbnn_hw.hardware import generate_design, require_amaranth
 from sbnn_hw.models import open_network
 
@@ -38,7 +39,13 @@ def run(args: argparse.Namespace) -> None:
     network = open_network(args.model)
     images = None
     if args.data:
-        images = network.check_pixels(datasets.find(args.data).load("test", args.data_root).pixels)
+        dataset = datasets.find(args.data)
+        if tuple(network.input.shape) != dataset.shape:
+            raise ModelRejected(
+                f"{args.model} takes images of {'×'.join(map(str, network.input.shape))}, but "
+                f"{dataset.name} has {'×'.join(map(str, dataset.shape))}"
+            )
+        images = dataset.load("test", args.data_root).pixels
     out = args.out or Path("build") / f"{args.model.stem}-{options.family}"
     started = time.perf_counter()
     description = generate_design(network, out, options, images)

@@ -1,6 +1,7 @@
 """``sbnn-hw simulate``: ask whether the hardware says what the software says."""
 
 import argparse
+import hashlib
 import json
 import logging
 from pathlib import Path
@@ -58,6 +59,8 @@ def run(args: argparse.Namespace) -> None:
     network, verilog, description = folder.load()
     check_writable(args.design / AGREEMENT)
     require()
+    # A verdict of another run must not outlive one that breaks off.
+    (args.design / AGREEMENT).unlink(missing_ok=True)
     pixels = _images(args, network)
     agreement = check_agreement(
         network,
@@ -70,11 +73,22 @@ def run(args: argparse.Namespace) -> None:
         progress=lambda text: logger.info("%s", text),
     )
     verdict = agreement.to_dict(network, description)
+    verdict["images"] = args.data or "random"
+    verdict["verilog"] = hashlib.sha256(verilog.encode()).hexdigest()
     folder.write(AGREEMENT, json.dumps(verdict, indent=2) + "\n")
     if args.json:
         print(json.dumps(verdict))
     else:
         _print(verdict)
+    for name, each in agreement.operations.items():
+        if each["measured"] != each["static"]:
+            logger.warning(
+                "stage %s takes %g operations an image, not the netlist's %g: some connections "
+                "cannot matter and are not built",
+                name,
+                each["measured"],
+                each["static"],
+            )
     if not agreement.equal:
         where = f" (first: {agreement.first})" if agreement.first else ""
         raise Disagreement(
@@ -102,7 +116,8 @@ def _images(args: argparse.Namespace, network: Any) -> Any:
 
 def _print(verdict: dict[str, Any]) -> None:
     equal = verdict["vectors"] - verdict["mismatches"]
-    print(f"images       {equal:,} of {verdict['vectors']:,} equal in class and scores")
+    what = "class and scores" if verdict["scores"] else "class"
+    print(f"images       {equal:,} of {verdict['vectors']:,} equal in {what}")
     if verdict["values"]:
         print(
             f"inside       {verdict['values'] - verdict['value_mismatches']:,} of "
