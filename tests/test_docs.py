@@ -94,3 +94,15 @@ def test_numbers_in_the_readme_are_those_of_the_cards():
         ones = re.search(r"\| ones \(U\) \| (.*?) \|", card)[1]
         row = next(line for line in text.splitlines() if f"models/{name}.pt" in line)
         assert f"| {ones} | {accuracy} % |" in row
+
+
+def test_tables_in_the_readme_are_those_that_were_counted():
+    """The page is written by the benchmark; the sentence quotes it."""
+    counted = []
+    page = (ROOT / "docs/lut_cost.md").read_text()
+    for name in ("digits", "mnist_sfc_95", "mnist_sfc_98"):
+        counted.append(
+            re.search(rf"^\| {name} \| xc7 \| no \| [\d,]+ \| ([\d,]+) \|", page, re.M)[1]
+        )
+    text = " ".join((ROOT / "README.md").read_text().split())
+    assert "they take {}, {} and {} look-up tables".format(*counted) in text

@@ -110,6 +110,21 @@ def test_a_planted_fault_is_found_with_layer_and_neuron():
     assert first.hardware == 1 - first.software
 
 
+def test_a_wrong_class_is_seen_where_all_scores_are_right():
+    network = digits_network()
+    pixels = random_images(np.random.default_rng(0), network, 40)
+
+    def spoil(text):
+        start = text.index("module \\top.scores ")
+        nets = re.findall(r"\b(best\d+_\d+_\d+)\b", text[start : text.index("endmodule", start)])
+        last = max(set(nets), key=lambda net: [int(part) for part in net[4:].split("_")])
+        return flip(text, "scores", last)
+
+    agreement, _ = verdict(network, pixels, spoil=spoil)
+    assert agreement.mismatches
+    assert agreement.first.layer == "scores"
+
+
 def test_a_design_of_another_network_is_refused():
     one, two = (random_vector_network(np.random.default_rng(seed)) for seed in (1, 2))
     design = generate(one)
