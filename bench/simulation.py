@@ -120,6 +120,8 @@ def rate_part(path: str, folder: str) -> dict[str, float]:
     write_suite(place, network, verilog, description, pixels, limit=3000)
     environment = {**find().environment(), "RATE_FOLDER": str(place / "tests")}
     os.environ.update(environment)
+    # As the library is compiled: with Verilator's own flags GCC alone takes ten minutes.
+    os.environ["MAKEFLAGS"] = r" -- OPT_FAST=-O1\ -fdisable-rtl-combine\ -fno-tree-ter OPT_SLOW=-O0"
     sys.path.insert(0, str(ROOT / "bench"))
     from cocotb_tools.runner import get_runner
 
