@@ -34,7 +34,7 @@ __all__ = ["Library", "Probe", "Trace", "compile_design", "primitives"]
 Bytes = npt.NDArray[np.uint8]
 Cycles = npt.NDArray[np.uint64]
 
-# Optimised C++ takes two to three times as long to compile and runs twice as fast; both grow with
+# Optimised C++ takes about twice as long to compile and runs several times as fast; both grow with
 # the design, so that the number of cycles from which it pays hardly depends on the design.
 _MANY = 100_000
 
