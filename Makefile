@@ -7,7 +7,7 @@ READY  := $(VENV)/.ready
 DEMO   := build/demo
 
 # The folders that are installed below sbnn_hw; mypy cannot follow an editable install's mapping.
-FOLDERS := train rtl_gen sim
+FOLDERS := train rtl_gen sim boards
 
 # Tests that need MNIST, Fashion-MNIST or CIFAR look here; without it they are skipped.
 SBNN_DATA ?= $(firstword $(wildcard data ../shared/data))
@@ -41,7 +41,7 @@ $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "sbnn-hw needs Python 3.11 or newer; set PYTHON=/path/to/it" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[train,flow,sim,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[train,flow,sim,host,dev]'
 	touch $(READY)
 
 clean:

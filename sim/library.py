@@ -29,7 +29,15 @@ from sbnn_hw.sim.build import (
 from sbnn_hw.sim.cache import cache_folder, make_once
 from sbnn_hw.sim.verilator import require
 
-__all__ = ["Library", "Probe", "Trace", "compile_design", "primitives"]
+__all__ = [
+    "Library",
+    "Probe",
+    "Trace",
+    "compile_design",
+    "primitives",
+    "quiet_about",
+    "resource",
+]
 
 Bytes = npt.NDArray[np.uint8]
 Cycles = npt.NDArray[np.uint64]
@@ -291,10 +299,11 @@ def _load(path: Path) -> ctypes.CDLL:
 
 def primitives() -> str:
     """Return Verilog models of the FPGA primitives that generated text may instantiate."""
-    return _resource("primitives.v")
+    return resource("primitives.v")
 
 
-def _resource(name: str) -> str:
+def resource(name: str) -> str:
+    """Return the text of a file that lies beside this one."""
     return resources.files("sbnn_hw.sim").joinpath(name).read_text(encoding="utf-8")
 
 
@@ -335,7 +344,7 @@ def compile_design(
         "sbnn_bench.v": BENCH.format(top=top, in_width=in_width, out_width=out_width),
         "sbnn_bench.vlt": _configuration(sources, probes),
         "cpp/design.h": _header(in_width, out_width, probes),
-        "cpp/harness.cpp": _resource("harness.cpp"),
+        "cpp/harness.cpp": resource("harness.cpp"),
     }
     flags = [*VERILATE, *flags_of(compiler), *optimise]
     digest = digest_of(*sources.items(), *texts.items(), flags, *tools_of(verilator, compiler))
@@ -367,14 +376,14 @@ def _configuration(sources: Iterable[str], probes: Iterable[Probe]) -> str:
     """Keep the probed signals visible, and Verilator quiet about all text but the bench."""
     # By name in every module: which module an instance is of, only Verilator knows.
     names = sorted({path.rpartition(".")[2] for probe in probes for path in probe.paths})
-    return "\n".join(
-        [
-            "`verilator_config",
-            *(f'lint_off -file "{name}"' for name in sources),
-            *(f'public_flat_rd -module "*" -var "{name}"' for name in names),
-            "",
-        ]
+    return quiet_about(sources) + "".join(
+        f'public_flat_rd -module "*" -var "{name}"\n' for name in names
     )
+
+
+def quiet_about(sources: Iterable[str]) -> str:
+    """Return a configuration that keeps Verilator from complaining of some files."""
+    return "`verilator_config\n" + "".join(f'lint_off -file "{name}"\n' for name in sources)
 
 
 def _header(in_width: int, out_width: int, probes: Iterable[Probe]) -> str:

@@ -1,0 +1,310 @@
+"""What host and board say to each other over the wire: packets, and what is in them.
+
+A packet is
+
+=======  =====  ======================================================================
+bytes    name   what it is
+=======  =====  ======================================================================
+1        start  ``A5`` from the host, ``5A`` from the board
+1        kind   a :class:`Command`, or an :class:`Answer`
+2        number chosen by the host; the answer bears the number of what it answers
+3        length of the payload, in bytes
+length   payload
+4        check  CRC-32 (that of zlib and Ethernet) of all from the kind to the payload
+=======  =====  ======================================================================
+
+Numbers of several bytes have the lowest first. Each value of an image is one byte, or as many as
+its bits need, row by row, channels together. A result is the word that the network gives: the
+class in the lowest bits, scores above, padded to whole bytes.
+
+A board never answers what did not arrive whole: the check covers the images and their number. What
+is refused is answered by :data:`Answer.REFUSED`, if the board is not saying something else just
+then. A packet whose bytes stop coming for :data:`PATIENCE` bits is given up, and after one that
+makes no sense the board listens again only once the line has been quiet for as long.
+"""
+
+import struct
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+__all__ = [
+    "ANSWER",
+    "OVERHEAD",
+    "PATIENCE",
+    "REQUEST",
+    "VERSION",
+    "Answer",
+    "Command",
+    "Counters",
+    "Identity",
+    "Packet",
+    "Parser",
+    "Reason",
+    "Wire",
+    "pack",
+]
+
+#: The version of all that is said here.
+VERSION = 1
+
+REQUEST, ANSWER = 0xA5, 0x5A
+
+#: Bytes of a packet beside its payload.
+OVERHEAD = 11
+
+#: How long a line is quiet, in bits, before a packet is given up.
+PATIENCE = 8192
+
+#: The most images in one packet.
+BATCH = 16
+
+_HEAD = struct.Struct("<BBH3s")
+
+
+class Command(IntEnum):
+    """What a host asks for."""
+
+    IDENTIFY = 1
+    CLASSIFY = 2
+    COUNTERS = 3
+
+
+class Answer(IntEnum):
+    """What a board says."""
+
+    IDENTITY = 0x81
+    RESULTS = 0x82
+    COUNTS = 0x83
+    REFUSED = 0xFF
+
+
+class Reason(IntEnum):
+    """Why a packet was refused."""
+
+    CHECK = 1
+    LENGTH = 2
+    COMMAND = 3
+    SILENCE = 4
+    FRAMING = 5
+
+    @property
+    def words(self) -> str:
+        """The reason as the end of a sentence."""
+        return {
+            Reason.CHECK: "its check was wrong",
+            Reason.LENGTH: "its length was wrong",
+            Reason.COMMAND: "it was no known command",
+            Reason.SILENCE: "it broke off",
+            Reason.FRAMING: "a byte had no stop bit",
+        }[self]
+
+
+@dataclass(frozen=True)
+class Packet:
+    """A packet that arrived whole."""
+
+    kind: int
+    number: int
+    payload: bytes = b""
+
+
+def pack(start: int, kind: int, number: int, payload: bytes = b"") -> bytes:
+    """Return the bytes of a packet.
+
+    Examples
+    --------
+    >>> pack(REQUEST, Command.IDENTIFY, 7).hex(" ")
+    'a5 01 07 00 00 00 00 65 cb 11 99'
+    """
+    head = _HEAD.pack(start, kind, number, len(payload).to_bytes(3, "little"))
+    return head + payload + zlib.crc32(payload, zlib.crc32(head[1:])).to_bytes(4, "little")
+
+
+class Parser:
+    """Finds packets in a stream of bytes that may have errors, and forgets all else.
+
+    Parameters
+    ----------
+    start : int
+        The byte that packets start with.
+    most : int
+        The longest payload that can be meant.
+    """
+
+    def __init__(self, start: int, most: int) -> None:
+        self._start, self._most = start, most
+        self._bytes = bytearray()
+        #: Bytes that belonged to no packet.
+        self.dropped = 0
+
+    def feed(self, data: bytes) -> list[Packet]:
+        """Take bytes; return the packets that are complete with them."""
+        self._bytes += data
+        found = []
+        while (packet := self._next()) is not None:
+            found.append(packet)
+        return found
+
+    def clear(self) -> None:
+        """Forget what has come of a packet so far."""
+        self._drop(len(self._bytes))
+
+    def _drop(self, count: int) -> None:
+        self.dropped += count
+        del self._bytes[:count]
+
+    def _next(self) -> Packet | None:
+        while True:
+            at = self._bytes.find(self._start)
+            self._drop(len(self._bytes) if at < 0 else at)
+            if len(self._bytes) < _HEAD.size:
+                return None
+            _, kind, number, raw = _HEAD.unpack_from(self._bytes)
+            length = int.from_bytes(raw, "little")
+            if length <= self._most:
+                if len(self._bytes) < length + OVERHEAD:
+                    return None
+                whole = bytes(self._bytes[: length + OVERHEAD])
+                payload = whole[_HEAD.size : -4]
+                if pack(self._start, kind, number, payload) == whole:
+                    del self._bytes[: len(whole)]
+                    return Packet(kind, number, payload)
+            # Not a packet: it may start at the next byte that looks so.
+            self._drop(1)
+
+
+@dataclass(frozen=True)
+class Wire:
+    """How images and results of a design look on the wire.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Of an image: height, width and channels, or one length.
+    value_bits : int
+        Bits of each value.
+    index_bits, score_bits, classes : int
+        Of a result: bits of the class, bits of each score (zero if there are none), scores.
+    """
+
+    shape: tuple[int, ...]
+    value_bits: int
+    index_bits: int
+    score_bits: int
+    classes: int
+
+    @classmethod
+    def of(cls, description: Mapping[str, Any]) -> "Wire":
+        """Return that of a generated design."""
+        i, o = description["input"], description["output"]
+        return cls(
+            tuple(i["shape"]), i["value_bits"], o["index_bits"], o["score_bits"], o["classes"]
+        )
+
+    @property
+    def value_bytes(self) -> int:
+        """Bytes of each value."""
+        return -(-self.value_bits // 8)
+
+    @property
+    def image_bytes(self) -> int:
+        """Bytes of an image."""
+        size = self.value_bytes
+        for length in self.shape:
+            size *= length
+        return size
+
+    @property
+    def result_bytes(self) -> int:
+        """Bytes of a result."""
+        return -(-(self.index_bits + self.score_bits * self.classes) // 8)
+
+    @property
+    def batch(self) -> int:
+        """The most images in a packet; none where an image is longer than a packet can be."""
+        return min(BATCH, ((1 << 24) - 1) // self.image_bytes)
+
+
+_IDENTITY = struct.Struct("<4sBBBBHHIIIII32s16s")
+_MAGIC = b"SBNN"
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Who a board is.
+
+    Parameters
+    ----------
+    network : str
+        Digest of the network, in hexadecimal digits.
+    wire : Wire
+        How its images and results look.
+    clock_hz, baud_divisor : int
+        The clock, and clocks a bit.
+    version : str
+        That of sbnn-hw which made it.
+    batch : int
+        The most images in a packet.
+    """
+
+    network: str
+    wire: Wire
+    clock_hz: int
+    baud_divisor: int
+    version: str
+    batch: int
+
+    def to_bytes(self) -> bytes:
+        """Return the payload of the answer."""
+        shape = (*self.wire.shape, 0, 0)[:3]
+        return _IDENTITY.pack(
+            _MAGIC, VERSION, self.wire.value_bits, self.wire.index_bits, self.wire.score_bits,
+            self.wire.classes, self.batch, *shape, self.clock_hz, self.baud_divisor,
+            bytes.fromhex(self.network), self.version.encode()[:16],
+        )
+
+    @classmethod
+    def from_bytes(cls, payload: bytes) -> "Identity":
+        """Read the payload of the answer; ValueError if it is no such thing."""
+        if len(payload) != _IDENTITY.size or payload[:4] != _MAGIC:
+            raise ValueError("what answers is no sbnn-hw board")
+        (_, version, value_bits, index_bits, score_bits, classes, batch, height, width, channels,
+         clock_hz, divisor, network, made_by) = _IDENTITY.unpack(payload)
+        if version != VERSION:
+            raise ValueError(f"the board speaks version {version}, but this release {VERSION}")
+        shape = (height, width, channels) if width else (height,)
+        wire = Wire(shape, value_bits, index_bits, score_bits, classes)
+        name = made_by.rstrip(b"\0").decode(errors="replace")
+        return cls(network.hex(), wire, clock_hz, divisor, name, batch)
+
+
+_COUNTERS = struct.Struct("<III")
+
+
+@dataclass(frozen=True)
+class Counters:
+    """What a board has done since it was reset; each wraps at 2^32.
+
+    Parameters
+    ----------
+    images : int
+        Images that were answered.
+    busy : int
+        Cycles in which one or more were under way.
+    errors : int
+        Packets that were refused or dropped.
+    """
+
+    images: int
+    busy: int
+    errors: int
+
+    @classmethod
+    def from_bytes(cls, payload: bytes) -> "Counters":
+        """Read the payload of the answer."""
+        if len(payload) != _COUNTERS.size:
+            raise ValueError(f"counters must be {_COUNTERS.size} bytes, not {len(payload)}")
+        return cls(*_COUNTERS.unpack(payload))

@@ -1,0 +1,164 @@
+"""A board without the board: its shell, Verilated, at the other end of a serial line."""
+
+import ctypes
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from sbnn_hw.errors import ToolFailed
+from sbnn_hw.sim.build import VERILATE, Build, Progress, digest_of, flags_of, optimise_for, tools_of
+from sbnn_hw.sim.cache import cache_folder, make_once
+from sbnn_hw.sim.library import quiet_about, resource
+from sbnn_hw.sim.verilator import require
+
+__all__ = ["Line", "compile_line"]
+
+_BENCH = """\
+module sbnn_bench (
+  input clk,
+  input next_rst,
+  input next_rx,
+  output tx,
+  output [{leds}-1:0] leds
+);
+  reg rst = 1'b1;
+  reg rx = 1'b1;
+  always @(posedge clk) begin
+    rst <= next_rst;
+    rx <= next_rx;
+  end
+  shell dut (
+    .clk(clk),
+    .rst(rst),
+    .rx(rx),
+    .tx(tx),
+    .leds(leds)
+  );
+endmodule
+"""
+
+_HEADER = '#include "Vdesign.h"\n#define DIVISOR {divisor}\n'
+
+
+class _Talk(ctypes.Structure):
+    # The same, in the same order, as in line.cpp.
+    _fields_ = (
+        ("sent", ctypes.c_char_p),
+        ("sent_count", ctypes.c_uint64),
+        ("heard", ctypes.c_void_p),
+        ("heard_room", ctypes.c_uint64),
+        ("cycles", ctypes.c_uint64),
+        ("noise", ctypes.c_double),
+        ("taken", ctypes.c_uint64),
+        ("given", ctypes.c_uint64),
+        ("broken", ctypes.c_uint64),
+    )
+
+
+class Line:
+    """A simulated board, from reset on.
+
+    Parameters
+    ----------
+    path : Path
+        The shared library.
+    divisor : int
+        Clocks a bit.
+    noise : float
+        How likely each bit on the line is turned round, in either direction.
+    seed : int
+        Chooses which.
+    """
+
+    def __init__(self, path: Path, *, divisor: int, noise: float = 0.0, seed: int = 0) -> None:
+        if not 0 <= noise <= 1:
+            raise ValueError(f"Noise must be between 0 and 1, not {noise!r}")
+        self.divisor, self.noise = divisor, noise
+        #: Cycles simulated, and bytes that came without a stop bit.
+        self.cycles = self.broken = 0
+        self._calls = _load(path)
+        self._handle: int = self._calls.line_create(seed)
+
+    def close(self) -> None:
+        """End the simulation."""
+        if self._handle:
+            self._calls.line_destroy(self._handle)
+            self._handle = 0
+
+    @property
+    def lights(self) -> int:
+        """The board's lights, the first in the lowest bit."""
+        return int(self._calls.line_lights(self._handle))
+
+    def run(self, sent: bytes, cycles: int) -> tuple[int, bytes]:
+        """Simulate some cycles; return how many bytes went on the line, and those that came.
+
+        Bytes go as fast as the line takes them, and it stays quiet once they are through.
+        """
+        heard = ctypes.create_string_buffer(cycles // (10 * self.divisor) + 2)
+        talk = _Talk(
+            sent=sent,
+            sent_count=len(sent),
+            heard=ctypes.addressof(heard),
+            heard_room=len(heard),
+            cycles=cycles,
+            noise=self.noise,
+        )
+        self._calls.line_run(self._handle, ctypes.byref(talk))
+        if error := self._calls.line_error(self._handle).decode(errors="replace"):
+            raise ToolFailed(f"Verilator stopped the simulation: {error}")
+        self.cycles += cycles
+        self.broken += talk.broken
+        return talk.taken, heard.raw[: talk.given]
+
+
+def _load(path: Path) -> ctypes.CDLL:
+    calls = ctypes.CDLL(str(path), mode=os.RTLD_LOCAL | os.RTLD_NOW)
+    handle = ctypes.c_void_p
+    calls.line_create.restype = handle
+    calls.line_create.argtypes = [ctypes.c_uint64]
+    calls.line_destroy.restype = None
+    calls.line_destroy.argtypes = [handle]
+    calls.line_error.restype = ctypes.c_char_p
+    calls.line_error.argtypes = [handle]
+    calls.line_lights.restype = ctypes.c_uint
+    calls.line_lights.argtypes = [handle]
+    calls.line_run.restype = None
+    calls.line_run.argtypes = [handle, ctypes.POINTER(_Talk)]
+    return calls
+
+
+def compile_line(
+    sources: Mapping[str, str], *, divisor: int, leds: int, progress: Progress | None = None
+) -> Path:
+    """Compile a board's Verilog to a library for :class:`Line`, or take the one compiled before.
+
+    Parameters
+    ----------
+    sources : mapping of str to str
+        Verilog text by file name. The top module is ``shell``, with the ports ``clk``, ``rst``,
+        ``rx``, ``tx`` and ``leds``.
+    divisor : int
+        Clocks a bit that it was made for.
+    leds : int
+        Its lights, one at least.
+    progress : callable, optional
+        Called with a few words whenever something that takes long starts or ends.
+    """
+    verilator, compiler = require()
+    optimise = optimise_for(compiler, many=True)
+    texts = {
+        "sbnn_bench.v": _BENCH.format(leds=leds),
+        "sbnn_bench.vlt": quiet_about(sources),
+        "cpp/design.h": _HEADER.format(divisor=divisor),
+        "cpp/line.cpp": resource("line.cpp"),
+    }
+    flags = [*VERILATE, *flags_of(compiler), *optimise]
+    digest = digest_of(*sources.items(), *texts.items(), flags, *tools_of(verilator, compiler))
+
+    def make(folder: Path) -> None:
+        build = Build(folder, digest, verilator, compiler, optimise, progress or (lambda _: None))
+        build.verilate(sources, texts)
+        build.compile()
+
+    return make_once(cache_folder() / "simulations" / digest, make) / "design.so"
