@@ -32,6 +32,7 @@ from typing import Any
 
 __all__ = [
     "ANSWER",
+    "IDENTITY_BYTES",
     "OVERHEAD",
     "PATIENCE",
     "REQUEST",
@@ -56,7 +57,7 @@ REQUEST, ANSWER = 0xA5, 0x5A
 OVERHEAD = 11
 
 #: How long a line is quiet, in bits, before a packet is given up.
-PATIENCE = 8192
+PATIENCE = 4096
 
 #: The most images in one packet.
 BATCH = 16
@@ -230,6 +231,9 @@ class Wire:
 
 _IDENTITY = struct.Struct("<4sBBBBHHIIIII32s16s")
 _MAGIC = b"SBNN"
+
+#: Bytes of an identity.
+IDENTITY_BYTES = _IDENTITY.size
 
 
 @dataclass(frozen=True)

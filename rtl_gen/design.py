@@ -52,6 +52,7 @@ def describe(network: Netlist, top: Any) -> dict[str, Any]:
             "unread": lowered.unread.get(stage.name, []),
             "tables": sum(core.tables for core in parts),
             "registers": sum(core.registers for core in parts),
+            "latency": sum(core.latency for core in parts),
             "width": len(parts[-1].o.payload) if parts else 0,
             # Where nothing is computed there is no register, and nothing to look at.
             "visible": bool(parts) and parts[-1].latency > 0 and cores[-1] == stage.name,

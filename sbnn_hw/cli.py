@@ -21,6 +21,10 @@ COMMANDS = {
     "fold": "turn a checkpoint into an integer netlist, exactly",
     "generate": "generate streaming hardware: Verilog, and a suite that tests it",
     "simulate": "simulate a design on whole sets of images, and compare every answer",
+    "build": "build for a board: fold, generate, simulate, synthesise, bitstream, report",
+    "boards": "list the boards that can be built for",
+    "run": "classify images on a board",
+    "serve": "run a build's board in simulation, behind a pseudo-terminal",
     "info": "show what a model has: layers, connections, binary operations",
     "models": "list the models and recipes that can be trained",
     "doctor": "show which tools were found and how to get the others",
@@ -32,7 +36,8 @@ def _parser(command: str | None) -> argparse.ArgumentParser:
         prog="sbnn-hw",
         description="Sparse binary neural networks on FPGAs.",
         epilog="Exit codes: 1 model refused, 2 wrong arguments, 3 tool missing, 4 tool failed, "
-        "5 data missing, 6 output not written, 7 hardware and software differ.",
+        "5 data missing, 6 output not written, 7 hardware and software differ, 8 board does not "
+        "answer, 9 clock not met.",
     )
     parser.add_argument("--version", action="version", version=f"sbnn-hw {__version__}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)

@@ -3,9 +3,11 @@
 __all__ = [
     "DataMissing",
     "Disagreement",
+    "LinkFailed",
     "ModelRejected",
     "OutputRefused",
     "SbnnError",
+    "TimingMissed",
     "ToolFailed",
     "ToolMissing",
     "UsageError",
@@ -58,3 +60,15 @@ class Disagreement(SbnnError):
     """Hardware that does not say what the software says."""
 
     exit_code = 7
+
+
+class LinkFailed(SbnnError):
+    """A board that does not answer, or not as it should."""
+
+    exit_code = 8
+
+
+class TimingMissed(SbnnError):
+    """A design that is slower than the clock it was built for."""
+
+    exit_code = 9

@@ -1,5 +1,6 @@
 """The folder of a generated design: what `generate` writes, and `simulate` reads."""
 
+import hashlib
 import importlib.util
 import json
 from dataclasses import dataclass
@@ -10,12 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from sbnn_hw import netlist
-from sbnn_hw.errors import ModelRejected, OutputRefused, ToolMissing, UsageError
+from sbnn_hw.errors import Disagreement, ModelRejected, OutputRefused, ToolMissing, UsageError
 from sbnn_hw.files import check_writable, write_atomically
 from sbnn_hw.netlist import Network
 
 if TYPE_CHECKING:
     from sbnn_hw.rtl_gen.lower import Options
+    from sbnn_hw.sim.agreement import Agreement
 
 __all__ = ["Folder", "generate_design", "random_images", "require_amaranth"]
 
@@ -93,6 +95,40 @@ class Folder:
         """Write a file of the design in one step."""
         write_atomically(self.path / name, lambda file: file.write(text.encode()))
 
+    def remove(self, name: str) -> None:
+        """Remove a file of the design, if it is there."""
+        try:
+            (self.path / name).unlink(missing_ok=True)
+        except OSError as error:
+            raise OutputRefused(f"Cannot write {self.path / name}: {error.strerror}") from None
+
+    def record(
+        self,
+        agreement: "Agreement",
+        network: Network,
+        description: dict[str, Any],
+        verilog: str,
+        images: str,
+        **more: Any,
+    ) -> dict[str, Any]:
+        """Write the verdict of a simulation, and return it."""
+        verdict = agreement.to_dict(network, description)
+        verdict["images"] = images
+        verdict["verilog"] = hashlib.sha256(verilog.encode()).hexdigest()
+        verdict |= more
+        self.write(AGREEMENT, json.dumps(verdict, indent=2) + "\n")
+        return verdict
+
+    def insist(self, agreement: "Agreement") -> None:
+        """Fail, in one sentence, if a simulation showed anything but equality."""
+        if not agreement.equal:
+            where = f" (first: {agreement.first})" if agreement.first else ""
+            raise Disagreement(
+                f"The design in {self.path} is not its network: "
+                f"{', '.join(agreement.differences)}{where}; the verdict is in "
+                f"{self.path / AGREEMENT}"
+            )
+
 
 def _check(description: dict[str, Any]) -> None:
     """Make sure that all is there that a simulation reads."""
@@ -141,10 +177,7 @@ def generate_design(
     face = generate_axi(design.description)
     # The description comes last, with the suite: where it is, all the rest is.
     for name in (DESCRIPTION, AGREEMENT):
-        try:
-            (folder / name).unlink(missing_ok=True)
-        except OSError as error:
-            raise OutputRefused(f"Cannot write {folder / name}: {error.strerror}") from None
+        Folder(folder).remove(name)
     netlist.save(network, folder / NETLIST)
     Folder(folder).write(AXI, face)
     write_suite(folder, network, design.verilog, design.description, vectors)

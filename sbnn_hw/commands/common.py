@@ -2,12 +2,20 @@
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sbnn_hw.rtl_gen.lower import Options
 
-__all__ = ["add_data_root", "add_hardware", "add_json", "add_model", "options_of"]
+__all__ = [
+    "add_data_root",
+    "add_family",
+    "add_hardware",
+    "add_json",
+    "add_model",
+    "choices_of",
+    "options_of",
+]
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
@@ -36,8 +44,8 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print the answer as JSON")
 
 
-def add_hardware(parser: argparse.ArgumentParser) -> None:
-    """Add the choices of generated hardware."""
+def add_family(parser: argparse.ArgumentParser) -> None:
+    """Add what a board would decide: the family, and how far registers are apart."""
     parser.add_argument(
         "--family",
         metavar="FAMILY",
@@ -51,6 +59,15 @@ def add_hardware(parser: argparse.ArgumentParser) -> None:
         default=3,
         help="look-up tables in a row between registers (default: %(default)s)",
     )
+    parser.add_argument(
+        "--split-pairs",
+        action="store_true",
+        help="two LUT5 in place of each LUT6_2, for tools that cannot place it",
+    )
+
+
+def add_hardware(parser: argparse.ArgumentParser) -> None:
+    """Add the choices of generated hardware that no board decides."""
     parser.add_argument(
         "--input",
         metavar="UNIT",
@@ -73,12 +90,17 @@ def add_hardware(parser: argparse.ArgumentParser) -> None:
         help="pairs of neurons a layer to search for taps they can count together "
         "(default: %(default)s)",
     )
-    parser.add_argument(
-        "--split-pairs",
-        action="store_true",
-        help="two LUT5 in place of each LUT6_2, for tools that cannot place it",
-    )
     parser.add_argument("--no-scores", action="store_true", help="give the class alone")
+
+
+def choices_of(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the choices that :func:`add_hardware` added."""
+    return {
+        "input": args.input,
+        "flatten": args.flatten,
+        "share": args.share,
+        "scores": not args.no_scores,
+    }
 
 
 def options_of(args: argparse.Namespace) -> "Options":
@@ -88,9 +110,6 @@ def options_of(args: argparse.Namespace) -> "Options":
     return Options(
         family=args.family,
         levels_per_stage=args.levels,
-        input=args.input,
-        flatten=args.flatten,
-        share=args.share,
         split_pairs=args.split_pairs,
-        scores=not args.no_scores,
+        **choices_of(args),
     )

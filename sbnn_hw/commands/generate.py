@@ -6,7 +6,14 @@ import time
 from pathlib import Path
 
 from sbnn_hw import datasets
-from sbnn_hw.commands.common import add_data_root, add_hardware, add_json, add_model, options_of
+from sbnn_hw.commands.common import (
+    add_data_root,
+    add_family,
+    add_hardware,
+    add_json,
+    add_model,
+    options_of,
+)
 from sbnn_hw.errors import ModelRejected
 from sbnn_hw.hardware import generate_design, require_amaranth
 from sbnn_hw.models import open_network
@@ -21,6 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="folder to write (default: build/MODEL-FAMILY)",
     )
+    add_family(parser)
     add_hardware(parser)
     parser.add_argument(
         "--data",

@@ -1,7 +1,6 @@
 """``sbnn-hw simulate``: ask whether the hardware says what the software says."""
 
 import argparse
-import hashlib
 import json
 import logging
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Any
 
 from sbnn_hw import datasets
 from sbnn_hw.commands.common import add_data_root, add_json
-from sbnn_hw.errors import Disagreement, ModelRejected, UsageError
+from sbnn_hw.errors import ModelRejected, UsageError
 from sbnn_hw.files import check_writable
 from sbnn_hw.hardware import AGREEMENT, Folder, random_images
 
@@ -60,7 +59,7 @@ def run(args: argparse.Namespace) -> None:
     check_writable(args.design / AGREEMENT)
     require()
     # A verdict of another run must not outlive one that breaks off.
-    (args.design / AGREEMENT).unlink(missing_ok=True)
+    folder.remove(AGREEMENT)
     pixels = _images(args, network)
     agreement = check_agreement(
         network,
@@ -72,10 +71,7 @@ def run(args: argparse.Namespace) -> None:
         inside=args.inside,
         progress=lambda text: logger.info("%s", text),
     )
-    verdict = agreement.to_dict(network, description)
-    verdict["images"] = args.data or "random"
-    verdict["verilog"] = hashlib.sha256(verilog.encode()).hexdigest()
-    folder.write(AGREEMENT, json.dumps(verdict, indent=2) + "\n")
+    verdict = folder.record(agreement, network, description, verilog, args.data or "random")
     if args.json:
         print(json.dumps(verdict))
     else:
@@ -89,13 +85,7 @@ def run(args: argparse.Namespace) -> None:
                 each["measured"],
                 each["static"],
             )
-    if not agreement.equal:
-        where = f" (first: {agreement.first})" if agreement.first else ""
-        raise Disagreement(
-            f"The design in {args.design} is not its network: "
-            f"{', '.join(agreement.differences)}{where}; the verdict is in "
-            f"{args.design / AGREEMENT}"
-        )
+    folder.insist(agreement)
 
 
 def _images(args: argparse.Namespace, network: Any) -> Any:

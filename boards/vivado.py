@@ -1,0 +1,399 @@
+"""Vivado: a complete project as files, a check that it is consistent, and a run of it.
+
+The files can be taken to a machine that has Vivado; where it is on PATH it is run, and its reports
+are read.
+"""
+
+import os
+import re
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from sbnn_hw.boards.nextpnr import run_tool, stage_of_path
+from sbnn_hw.boards.results import Prepared, Routed, remove_files
+from sbnn_hw.boards.table import Part, part_family
+from sbnn_hw.errors import ToolFailed, ToolMissing, UsageError
+from sbnn_hw.files import write_atomically
+
+__all__ = [
+    "Timing",
+    "check_project",
+    "find_vivado",
+    "parse_timing",
+    "parse_utilisation",
+    "part_project",
+    "run_vivado",
+]
+
+_TCL = """\
+# A network without a board: out of context, around AXI4-Stream.
+create_project -force -name {name} -part {part}
+{sources}read_xdc -mode out_of_context {name}.xdc
+synth_design -top {name} -mode out_of_context
+report_timing_summary -file {name}_timing_synth.rpt
+report_utilization -file {name}_utilization_synth.rpt
+opt_design
+place_design
+report_utilization -hierarchical -file {name}_utilization_hierarchical_place.rpt
+report_utilization -file {name}_utilization_place.rpt
+route_design
+phys_opt_design
+report_timing_summary -max_paths 10 -file {name}_timing.rpt
+write_checkpoint -force {name}_route.dcp
+quit
+"""
+
+_XDC = """\
+create_clock -name clk -period {period} [get_ports clk]
+# Where the clock will come from, so that its delay is part of the timing.
+set_property HD.CLK_SRC BUFGCTRL_X0Y0 [get_ports clk]
+"""
+
+_SH = """\
+#!/bin/sh
+set -e
+cd "$(dirname "$0")"
+"${{VIVADO:-vivado}}" -mode batch -log {name}.log -source {name}.tcl
+"""
+
+_BAT = """\
+@echo off
+cd /d "%~dp0"
+if not defined VIVADO set VIVADO=vivado
+call "%VIVADO%" -mode batch -log {name}.log -source {name}.tcl || exit /b
+"""
+
+
+def part_project(
+    part: Part, clock_hz: int, sources: Mapping[str, str], name: str = "top_axi"
+) -> Prepared:
+    """Return a project for a part without a board: the network with AXI4-Stream, out of context.
+
+    Parameters
+    ----------
+    part : Part
+        A 7-series FPGA.
+    clock_hz : int
+        The clock to meet.
+    sources : mapping of str to str
+        Verilog by file name; one of them has the top module.
+    name : str
+        The top module; its clock is ``clk``.
+    """
+    if part.family != "xc7":
+        raise UsageError(f"Vivado projects are for 7-series parts, and {part.name} is none")
+    if clock_hz <= 0:
+        raise UsageError(f"Clock must be above 0 Hz, not {clock_hz!r}")
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", name, re.ASCII):
+        raise ValueError(f"Top module must have a plain name, not {name!r}")
+    for file in sources:
+        if not re.fullmatch(r"[a-z][a-z0-9_]*\.v", file, re.ASCII):
+            raise ValueError(f"Source must be named like top.v, not {file!r}")
+    adds = "".join(f"add_files {file}\n" for file in sources)
+    return Prepared(name, {
+        **sources,
+        f"{name}.tcl": _TCL.format(name=name, part=part.name, sources=adds),
+        f"{name}.xdc": _XDC.format(period=f"{1e9 / clock_hz:.3f}"),
+        f"build_{name}.sh": _SH.format(name=name),
+        f"build_{name}.bat": _BAT.format(name=name).replace("\n", "\r\n"),
+    })
+
+
+def find_vivado() -> str:
+    """Return the Vivado to use: ``$VIVADO``, or the one on PATH."""
+    named = os.environ.get("VIVADO") or "vivado"
+    if found := shutil.which(named):
+        return found
+    raise ToolMissing(
+        "Vivado was not found: put it on PATH (`source settings64.sh`) or set $VIVADO, or take the "
+        "project's folder to a machine that has it"
+    )
+
+
+def run_vivado(
+    folder: Path, *, clock_hz: int, stages: Iterable[str] = (), name: str = "shell",
+    bitstream: bool = True,
+) -> Routed:
+    """Run a project, and read what it reports.
+
+    Parameters
+    ----------
+    folder : Path
+        Where the project is.
+    clock_hz : int
+        The clock to meet. That it is not met is told by the result.
+    stages : iterable of str
+        The names of the network's modules, to tell the worst path's from.
+    name : str
+        The top module.
+    bitstream : bool
+        Whether the project writes one; out of context it does not.
+    """
+    vivado = find_vivado()
+    log, made = folder / f"{name}.log", folder / f"{name}.bit"
+    timing, used = folder / f"{name}_timing.rpt", folder / f"{name}_utilization_place.rpt"
+    said = folder / "vivado.out"
+    remove_files(made, timing, used, log)
+    write_atomically(said, lambda file: None)
+    status = run_tool(
+        [vivado, "-mode", "batch", "-nojournal", "-log", log.name, "-source", f"{name}.tcl"],
+        folder, said,
+    )
+    wanted = (timing, used, made) if bitstream else (timing, used)
+    missing = [path.name for path in wanted if not path.is_file()]
+    if status or missing:
+        text = said.read_text(encoding="utf-8", errors="replace")
+        errors = re.findall(r"^ERROR: (.*)", text, re.MULTILINE)
+        why = f"it wrote no {missing[0]}" if missing and not status else "it stopped"
+        what = errors[0].strip().rstrip(".") if errors else why
+        raise ToolFailed(f"Vivado failed: {what} (what it said is in {said})")
+    result = parse_timing(timing.read_text(encoding="utf-8", errors="replace"))
+    return Routed(
+        made if bitstream else None,
+        result.fmax_mhz,
+        result.slack_ns is None or result.slack_ns >= 0,
+        stage_of_path(result.names, stages),
+        said,
+        parse_utilisation(used.read_text(encoding="utf-8", errors="replace")),
+        "vivado" if result.version is None else f"vivado {result.version}",
+    )
+
+
+@dataclass(frozen=True)
+class Timing:
+    """What a timing summary says of the slowest path between registers.
+
+    Parameters
+    ----------
+    slack_ns : float, optional
+        Time left; negative if the clock is not met. None where no path is constrained.
+    fmax_mhz : float, optional
+        The clock at which nothing would be left.
+    names : tuple of str
+        The cells and nets along the path.
+    version : str, optional
+        Of Vivado.
+    """
+
+    slack_ns: float | None
+    fmax_mhz: float | None
+    names: tuple[str, ...] = ()
+    version: str | None = None
+
+
+_NUMBER = r"(-?\d+(?:\.\d+)?)"
+
+
+def parse_timing(text: str) -> Timing:
+    """Read what ``report_timing_summary`` wrote."""
+    version = re.search(r"^\| Tool Version\s*:\s*Vivado v\.?(\S+)", text, re.MULTILINE)
+    release = version[1] if version else None
+    summary = re.search(rf"^\s*WNS\(ns\).*\n[\s-]*\n\s*(NA|{_NUMBER})\s", text, re.MULTILINE)
+    if summary is None:
+        raise ToolFailed("Vivado wrote no timing summary that can be read")
+    if summary[1] == "NA":
+        return Timing(None, None, (), release)
+    worst = float(summary[1])
+
+    found: tuple[float, float, tuple[str, ...]] | None = None
+    for path in re.split(r"^(?=Slack[ :(])", text, flags=re.MULTILINE)[1:]:
+        slack = re.match(rf"Slack(?: \(\w+\))?\s*:\s*{_NUMBER}ns", path)
+        needed = re.search(rf"^\s*Requirement:\s*{_NUMBER}ns", path, re.MULTILINE)
+        kind = re.search(r"^\s*Path Type:\s*(\w+)", path, re.MULTILINE)
+        if slack is None or needed is None or kind is None or kind[1] != "Setup":
+            continue
+        left, period = float(slack[1]), float(needed[1])
+        if found is None or left < found[0]:
+            found = left, period, tuple(re.findall(r"(?<!\S)[^\s(),]+/[^\s(),]+", path))
+    if found is None:
+        # Without a detailed path there is still the fastest clock's period.
+        rows = re.findall(
+            rf"^\S+\s+\{{[^}}]*\}}\s+{_NUMBER}\s+{_NUMBER}\s*$", text, re.MULTILINE
+        )
+        if not rows:
+            raise ToolFailed("Vivado's timing summary tells of no path and no clock")
+        found = worst, min(float(period) for period, _ in rows), ()
+    left, period, names = found
+    return Timing(worst, 1000 / (period - left) if period > left else None, names, release)
+
+
+def parse_utilisation(text: str) -> dict[str, tuple[float, float]]:
+    """Read what ``report_utilization`` wrote: for each site type how many are used, of how many."""
+    result: dict[str, tuple[float, float]] = {}
+    columns: list[str] = []
+    for line in text.splitlines():
+        if not line.startswith("|"):
+            continue
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        if "Used" in cells and "Available" in cells:
+            columns = cells
+        elif columns and len(cells) == len(columns):
+            row = dict(zip(columns, cells, strict=True))
+            try:
+                used, available = float(row["Used"]), float(row["Available"])
+            except ValueError:
+                continue
+            # A synthesised table says LUTs*, for it is an estimate.
+            result.setdefault(cells[0].rstrip("*"), (_whole(used), _whole(available)))
+    if not result:
+        raise ToolFailed("Vivado wrote no utilisation report that can be read")
+    return result
+
+
+def _whole(number: float) -> float:
+    return int(number) if number == int(number) else number
+
+
+# ---- Is a project consistent?
+
+#: Cells of the FPGA that the texts use; every other module must be defined in them.
+_PRIMITIVES = re.compile(
+    r"I?O?BUFT?|BUFG|BUFGCTRL|PLLE2_BASE|MMCME2_BASE|FD[RSCP]E|LUT[1-6]|LUT6_2|MUXF[78]|CARRY4"
+    r"|SRL16E|SRLC32E|RAMB(18|36)E1|RAM\d+X1[SD]|RAM(32|64)M|STARTUPE2|DSP48E1"
+)
+_WORDS = {
+    "module", "endmodule", "assign", "always", "initial", "if", "else", "case", "casez", "begin",
+    "end", "wire", "reg", "input", "output", "inout", "integer", "parameter", "localparam", "for",
+    "endcase", "function", "posedge", "negedge", "or", "and", "not",
+}
+_IDENTIFIER = r"(?:\\\S+|[A-Za-z_][\w$]*)"
+
+
+def check_project(folder: Path, name: str = "shell") -> list[str]:
+    """Return what is inconsistent in a Vivado project; nothing if all fits together.
+
+    Every file that a script names must be there, every port must have a pin and a standard, every
+    pin a port, every module a text, and braces and quotes must be balanced.
+    """
+    tcl, xdc = folder / f"{name}.tcl", folder / f"{name}.xdc"
+    scripts = [folder / f"build_{name}.sh", folder / f"build_{name}.bat"]
+    faults = [f"{path.name} is missing" for path in (tcl, xdc, *scripts) if not path.is_file()]
+    if faults:
+        return faults
+    text = _read(tcl)
+    for path in scripts:
+        sourced = re.findall(r"-source (\S+)", _read(path))
+        if sourced != [tcl.name]:
+            faults.append(f"{path.name} runs {' '.join(sourced) or 'nothing'}, not {tcl.name}")
+    for path in (tcl, xdc):
+        faults += [f"{path.name}: {fault}" for fault in _unbalanced(_read(path))]
+
+    named = [word for line in text.splitlines() for word in _named_files(line)]
+    faults += [f"{tcl.name} names {file}, which is missing" for file in named
+               if not (folder / file).is_file()]
+    if xdc.name not in named:
+        faults.append(f"{tcl.name} does not read {xdc.name}")
+    verilog = "\n".join(_read(folder / file) for file in named
+                        if file.endswith(".v") and (folder / file).is_file())
+    found = re.search(r"^create_project .*-part (\S+)", text, re.MULTILINE)
+    try:
+        if found is None or part_family(found[1]).family != "xc7":
+            faults.append(f"{tcl.name} names no 7-series part")
+    except UsageError:
+        faults.append(f"{tcl.name} names no 7-series part")
+
+    defined = set(re.findall(rf"^\s*module ({_IDENTIFIER}) ?[(#]", verilog, re.MULTILINE))
+    top = re.search(r"^synth_design .*-top (\S+)", text, re.MULTILINE)
+    if top is None or top[1] not in defined:
+        faults.append(f"{tcl.name} synthesises {top[1] if top else 'nothing'}, which has no text")
+        return faults
+    for module in sorted(_instantiated(verilog) - defined):
+        if not _PRIMITIVES.fullmatch(module):
+            faults.append(f"module {module} is used, but has no text")
+    context = "-mode out_of_context" in text
+    faults += _check_pins(_read(xdc), _ports(verilog, top[1]), xdc.name, pins=not context)
+    return faults
+
+
+def _read(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace")
+
+
+def _named_files(line: str) -> Iterator[str]:
+    words = line.split()
+    if words and words[0] in ("add_files", "read_xdc", "read_verilog", "source"):
+        yield words[-1].strip('"')
+
+
+def _instantiated(verilog: str) -> set[str]:
+    """Return the modules that a text instantiates, as Yosys lays them out."""
+    pattern = rf"^\s*({_IDENTIFIER}) +(?:#\(|{_IDENTIFIER} ?\()"
+    return {word for word in re.findall(pattern, verilog, re.MULTILINE) if word not in _WORDS}
+
+
+def _ports(verilog: str, top: str) -> set[str]:
+    """Return the ports of a module, one name for each bit."""
+    body = re.search(
+        rf"^\s*module {re.escape(top)} ?\((.*?)\);(.*?)^endmodule", verilog,
+        re.MULTILINE | re.DOTALL,
+    )
+    if body is None:
+        return set()
+    ports = set()
+    for high, low, port in re.findall(
+        rf"^\s*(?:input|output|inout)(?: wire| reg)?(?: \[(\d+):(\d+)\])? ({_IDENTIFIER}) ?;",
+        body[2], re.MULTILINE,
+    ):
+        if high:
+            ports |= {f"{port}[{bit}]" for bit in range(int(low), int(high) + 1)}
+        else:
+            ports.add(port)
+    undeclared = {word.strip() for word in body[1].split(",")} - {p.split("[")[0] for p in ports}
+    return ports | {port for port in undeclared if port}
+
+
+def _check_pins(xdc: str, ports: set[str], file: str, *, pins: bool) -> list[str]:
+    faults = []
+    where: dict[str, str] = {}
+    standards = set()
+    for line in xdc.splitlines():
+        for port in re.findall(r'\[get_ports "?([^"\]\s]+(?:\[\d+\])?)"?\]', line):
+            if port not in ports:
+                faults.append(f"{file} has a constraint for {port}, which is no port")
+        if found := re.match(
+            r'\s*set_property (LOC|PACKAGE_PIN|IOSTANDARD) "?(\w+)"? '
+            r'\[get_ports "?([^"\s]+?)"?\]\s*$', line
+        ):
+            if found[1] == "IOSTANDARD":
+                standards.add(found[3])
+            elif found[2] in where.values():
+                faults.append(f"{file} uses the pin {found[2]} twice")
+            else:
+                where[found[3]] = found[2]
+    clocks = re.findall(r'create_clock .*\[get_(?:nets|ports) "?([^"\]\s]+)"?\]', xdc)
+    if not any(clock in ports for clock in clocks):
+        faults.append(f"{file} constrains no clock")
+    if pins:
+        faults += [f"port {port} has no pin in {file}" for port in sorted(ports - set(where))]
+        faults += [f"port {port} has no IOSTANDARD in {file}"
+                   for port in sorted(ports & set(where) - standards)]
+    return faults
+
+
+def _unbalanced(text: str) -> list[str]:
+    """Return which braces, brackets or quotes of a Tcl text do not close."""
+    faults, stack, quoted = [], [], False
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.lstrip().startswith("#"):
+            continue
+        escaped = False
+        for sign in line:
+            if escaped:
+                escaped = False
+            elif sign == "\\":
+                escaped = True
+            elif sign == '"':
+                quoted = not quoted
+            elif sign in "{[":
+                stack.append(sign)
+            elif sign in "}]" and (not stack or stack.pop() + sign not in ("{}", "[]")):
+                faults.append(f"line {number} has a {sign} too many")
+                stack.clear()
+        if quoted:
+            faults.append(f"line {number} has an open quote")
+            quoted = False
+    if stack:
+        faults.append(f"a {stack[-1]} is never closed")
+    return faults

@@ -1,0 +1,153 @@
+"""What a network will take of an FPGA, told from its netlist alone.
+
+Neurons are looked up in the heaps' exact costs; what is shared between them is not known yet, so
+the estimate is a little high. Generating the hardware gives the count itself.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sbnn_hw.netlist import (
+    Conv2d,
+    Edge,
+    Encode,
+    Layer,
+    Linear,
+    MaxPool2d,
+    Network,
+    Scores,
+    Window,
+)
+from sbnn_hw.rtl_gen.heap import FAMILIES, Family, lut_cost
+
+__all__ = ["Estimate", "estimate"]
+
+#: Tables for each bit that is added up, as sums are built.
+_SUM = {"xc7": 0.75, "ecp5": 2.0, "ice40": 2.0, "generic": 0.75}
+
+#: Tables of one bit of two scores compared, and the larger one chosen.
+_COMPARE = {"xc7": 1.1, "ecp5": 2.0, "ice40": 2.0, "generic": 1.1}
+
+#: Above this fan-in the cost of a heap grows evenly; searching it would only take time.
+_SEARCHED = 128
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Look-up tables, stage by stage.
+
+    Parameters
+    ----------
+    stages : dict of str to int
+        By the stage's name.
+    """
+
+    stages: dict[str, int]
+
+    @property
+    def luts(self) -> int:
+        """Tables in all."""
+        return sum(self.stages.values())
+
+
+def estimate(network: Network, family: str) -> Estimate:
+    """Estimate the look-up tables of a network, without a shell."""
+    kind = FAMILIES[family]
+    stages = {}
+    windows = any(isinstance(stage.operation, Conv2d | MaxPool2d) for stage in network.stages)
+    for number, stage in enumerate(network.stages):
+        edge = network.edge_into(number)
+        operation = stage.operation
+        cost = 0.0
+        match operation:
+            case Encode():
+                cost = _encoder(operation, edge, kind, pixels=windows)
+            case Linear() | Conv2d():
+                cost = _neurons(operation, edge, kind)
+                if isinstance(operation, Conv2d):
+                    cost += _lines(operation.window, edge, kind)
+            case MaxPool2d():
+                cost = _lines(operation.window, edge, kind)
+                each = lut_cost((operation.window.size,), 1, kind)
+                cost += edge.channels * each
+            case Scores():
+                cost = _scores(operation, network.edge_from(number), edge, kind)
+        stages[stage.name] = round(cost)
+    return Estimate(stages)
+
+
+def _heap(fan_in: int, threshold: int, bits: Sequence[int], kind: Family) -> float:
+    """Return the tables of a neuron: its taps in the lowest column, and some bits of q."""
+    if fan_in > _SEARCHED:
+        full = _heap(_SEARCHED, _SEARCHED // 2, bits, kind)
+        return full * fan_in / _SEARCHED
+    columns = [fan_in]
+    for column in bits:
+        columns += [0] * (column + 1 - len(columns))
+        columns[column] += 1
+    most = sum(count << column for column, count in enumerate(columns))
+    if not 0 < threshold <= most:
+        return 0
+    return lut_cost(tuple(columns), threshold, kind)
+
+
+def _neurons(layer: Layer, edge: Edge, kind: Family) -> float:
+    """Return the tables of all neurons of a layer, and of the q that they share."""
+    fan_in = layer.taps.fan_in
+    bits: list[int] = []
+    shared = 0.0
+    if layer.xi:
+        inputs = layer.inputs_per_neuron(edge)
+        most = inputs * edge.maximum
+        whole = (abs(layer.xi) * most >> layer.k).bit_length()
+        # V / 2^k, and the bit of the remainder.
+        bits = [*range(whole), 0]
+        groups = layer.groups if isinstance(layer, Conv2d) else 1
+        width = most.bit_length()
+        product = (bin(abs(layer.xi)).count("1") - 1) * (width + layer.k) / 2
+        shared = groups * (inputs * edge.bits + max(0, product)) * _SUM[kind.name]
+    thresholds = layer.thresholds[0]
+    excess = sum(1 << bit for bit in bits)
+    # With q the constant is not the taps' own; the middle is where heaps are dear.
+    middle = (fan_in + excess) // 2 if bits else thresholds
+    pairs, counts = np.unique(np.stack([fan_in, middle]), axis=1, return_counts=True)
+    cost = sum(
+        _heap(int(size), int(threshold), bits, kind) * int(count)
+        for (size, threshold), count in zip(pairs.T, counts, strict=True)
+    )
+    if edge.bits > 1:
+        cost += layer.connections * (edge.bits - 1) * _SUM[kind.name]
+    return cost + shared
+
+
+def _scores(scores: Scores, out: Edge, edge: Edge, kind: Family) -> float:
+    classes = len(scores.taps)
+    sums = scores.connections * edge.bits * _SUM[kind.name]
+    index_bits = max(1, (classes - 1).bit_length())
+    return sums + (classes - 1) * (out.bits + index_bits / 4) * _COMPARE[kind.name]
+
+
+def _encoder(encoder: Encode, edge: Edge, kind: Family, *, pixels: bool) -> float:
+    """Return the tables of comparisons with constants: a power of two is a wire."""
+    repeats = 1 if pixels else edge.size // edge.channels
+    cost = 0.0
+    for threshold, count in zip(*np.unique(encoder.thresholds, return_counts=True), strict=True):
+        bits = edge.bits - ((int(threshold) & -int(threshold)).bit_length() - 1)
+        if bits > 1:
+            tables = 1 if bits <= kind.inputs else 2
+            # Two with the same inputs share a table where it has two outputs.
+            cost += int(count) * repeats * (tables / 2 if bits <= kind.paired else tables)
+    return cost
+
+
+def _lines(window: Window, edge: Edge, kind: Family) -> float:
+    """Return the tables of lines that are shift registers; elsewhere they are memories."""
+    rows = window.kernel[0] - 1
+    width = edge.shape[1]
+    bits = edge.channels * edge.bits
+    counters = 20 if kind.inputs == 6 else 35
+    if kind.name == "xc7" and width <= 64:
+        return counters + rows * bits * -(-width // 32)
+    return counters

@@ -1,0 +1,133 @@
+"""``sbnn-hw build``: from a model to a board."""
+
+import argparse
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+from sbnn_hw import datasets
+from sbnn_hw.boards.table import find_board, part_family
+from sbnn_hw.commands.common import add_data_root, add_hardware, add_json, add_model, choices_of
+from sbnn_hw.errors import UsageError
+from sbnn_hw.flow import TOOLCHAINS, UNTIL, Plan, build, default_folder
+
+logger = logging.getLogger("sbnn_hw")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of this command."""
+    add_model(parser)
+    target = parser.add_mutually_exclusive_group(required=True)
+    target.add_argument(
+        "--board",
+        metavar="BOARD",
+        help="board by name (`sbnn-hw boards` lists them), or a pin file of one's own (.toml)",
+    )
+    target.add_argument(
+        "--part",
+        metavar="PART",
+        help="FPGA without a board, such as xc7a35ticsg324-1L: the network with AXI4-Stream",
+    )
+    parser.add_argument(
+        "--out", metavar="DIR", type=Path, help="folder to write (default: build/MODEL-BOARD)"
+    )
+    parser.add_argument(
+        "--until",
+        metavar="STEP",
+        help=f"last step: {', '.join(UNTIL)} (default: as far as the tools that are here go)",
+    )
+    parser.add_argument(
+        "--clock", metavar="MHZ", type=float, help="clock to run at (default: the board's own)"
+    )
+    parser.add_argument(
+        "--levels",
+        metavar="N",
+        type=int,
+        help="look-up tables in a row between registers (default: as the clock allows)",
+    )
+    parser.add_argument(
+        "--toolchain",
+        metavar="NAME",
+        default="auto",
+        help=f"for 7-series bitstreams: {', '.join(TOOLCHAINS)} (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--force", action="store_true", help="go on with a network that is too large"
+    )
+    parser.add_argument(
+        "--data",
+        metavar="NAME",
+        help="simulate these test images (default: those of the data that the model was trained "
+        f"on if they are there, or else random ones; one of: {', '.join(datasets.DATASETS)})",
+    )
+    add_data_root(parser)
+    add_hardware(parser)
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Build and report."""
+    target = find_board(args.board) if args.board is not None else part_family(args.part)
+    if args.clock is not None and not 0.1 <= args.clock <= 2000:
+        raise UsageError(f"Clock must be between 0.1 and 2000 MHz, not {args.clock:g}")
+    plan = Plan(
+        model=args.model,
+        target=target,
+        out=args.out or default_folder(args.model, target),
+        until=args.until,
+        clock_hz=None if args.clock is None else round(args.clock * 1e6),
+        levels=args.levels,
+        toolchain=args.toolchain,
+        force=args.force,
+        data=args.data,
+        data_root=args.data_root,
+        options=choices_of(args),
+    )
+    report = build(plan, lambda step, text: logger.info("%-11s %s", step, text))
+    if args.json:
+        print(json.dumps(report))
+    else:
+        _print(report, plan)
+
+
+def _print(report: dict[str, Any], plan: Plan) -> None:
+    where = report["board_title"] or report["part"]
+    print(f"design       {report['model']} on {where}")
+    print(f"connections  {report['connections']:,}")
+    if agreement := report["agreement"]:
+        equal = agreement["vectors"] - agreement["mismatches"]
+        what = "class and scores" if agreement["scores"] else "class"
+        print(
+            f"agreement    {equal:,} of {agreement['vectors']:,} images ({agreement['images']}) "
+            f"equal in {what}, with and without stalls"
+        )
+    if report["accuracy"] is not None:
+        print(f"accuracy     {report['accuracy']:.2%} on {report['data']}")
+    if report["luts"] is not None:
+        print(
+            f"network      {report['luts']:,} LUTs ({report['luts_per_connection']:.3f} a "
+            f"connection), {report['ffs']:,} flip-flops, {report['bram']:g} BRAM"
+        )
+        whole, capacity = report["design"], report["capacity"]
+        room = "" if capacity is None else f" of {capacity['luts']:,}"
+        share = "" if capacity is None else f" ({whole['luts'] / capacity['luts']:.1%})"
+        name = "shell" if report["board"] else "AXI4-Stream"
+        print(f"with {name:<8}{whole['luts']:,}{room} LUTs{share}, {whole['ffs']:,} flip-flops")
+    if report["latency_cycles"] is not None:
+        print(
+            f"speed        {report['images_per_second']:,.0f} images/s at {report['clock_mhz']:g} "
+            f"MHz, {report['latency_cycles']:,} cycles ({report['latency_ns']:,.0f} ns) each"
+        )
+    if report["fmax_mhz"] is not None:
+        print(f"Fmax         {report['fmax_mhz']:.1f} MHz by {report['timing']['tool']}")
+    if report["uart"] is not None:
+        print(
+            f"line         {report['uart']['baud']:,} baud, up to "
+            f"{report['link_images_per_second']:,.0f} images/s"
+        )
+    if report["bitstream"]:
+        print(f"bitstream    {plan.out / report['bitstream']}")
+    if report["missing"]:
+        print(f"missing      {report['missing']}")
+    print(f"report       {plan.out / 'report.html'}")

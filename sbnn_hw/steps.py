@@ -1,0 +1,156 @@
+"""Steps that leave files: done once, and again only if what they read has changed.
+
+Each step notes, last of all, what it read and what it wrote, by digest. A step that was killed has
+left no note, and a file that was changed by hand does not match its: both are done again.
+"""
+
+import hashlib
+import importlib.util
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sbnn_hw.errors import OutputRefused
+from sbnn_hw.files import write_atomically
+
+__all__ = ["Done", "Steps", "code_digest", "file_digest", "value_digest"]
+
+_NOTES = ".steps"
+
+
+def value_digest(value: object) -> str:
+    """Return the digest of plain values."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def file_digest(path: Path) -> str:
+    """Return the digest of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def code_digest(*packages: str) -> str:
+    """Return the digest of this project's own sources: what made a file, as much as what it read.
+
+    Only the files of these packages themselves count, not those of packages below.
+    """
+    digest = hashlib.sha256()
+    for name in packages:
+        spec = importlib.util.find_spec(name)
+        for place in sorted((spec and spec.submodule_search_locations) or []):
+            for path in sorted(Path(place).iterdir()):
+                if path.suffix in (".py", ".cpp", ".v"):
+                    digest.update(f"{name}/{path.name}\0".encode())
+                    digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class Done:
+    """A step that is done.
+
+    Parameters
+    ----------
+    name : str
+        Its name.
+    digest : str
+        Of all that it read.
+    value : object
+        What it found out, in plain values.
+    seconds : float
+        How long it took when it was done.
+    cached : bool
+        Whether that was another time.
+    file : str
+        The file that it is there for.
+    """
+
+    name: str
+    digest: str
+    value: Any
+    seconds: float
+    cached: bool
+    file: str
+
+
+class Steps:
+    """Steps of one build, in one folder.
+
+    Parameters
+    ----------
+    folder : Path
+        Where files and notes go.
+    progress : callable
+        Called with the name of a step and what is to be said of it.
+    """
+
+    def __init__(self, folder: Path, progress: Callable[[str, str], None]) -> None:
+        self.folder, self._progress = folder, progress
+        self.done: list[Done] = []
+
+    def run(
+        self,
+        name: str,
+        reads: Mapping[str, object],
+        make: Callable[[], tuple[Any, Iterable[str]]],
+    ) -> Any:
+        """Do a step, unless it is done; return what it found out.
+
+        Parameters
+        ----------
+        name : str
+            Of the step, a plain word.
+        reads : mapping
+            All that the result depends on, in plain values.
+        make : callable
+            Does it; returns plain values, and the names of the files that it wrote, the one that it
+            is there for first.
+        """
+        digest = value_digest(reads)
+        note = self.folder / _NOTES / f"{name}.json"
+        found = self._read(note, digest)
+        if found is not None:
+            seconds, value, files = found
+            self._add(Done(name, digest, value, seconds, True, files[0]))
+            return value
+        # A note must not outlive what it tells of.
+        try:
+            note.unlink(missing_ok=True)
+        except OSError as error:
+            raise OutputRefused(f"Cannot write {note}: {error.strerror or error}") from None
+        started = time.perf_counter()
+        value, names = make()
+        seconds = time.perf_counter() - started
+        files = list(names)
+        content = {
+            "reads": digest,
+            "seconds": seconds,
+            "value": value,
+            "files": {file: file_digest(self.folder / file) for file in files},
+        }
+        text = json.dumps(content, indent=1) + "\n"
+        write_atomically(note, lambda file: file.write(text.encode()))
+        # As it will be read the next time.
+        value = json.loads(text)["value"]
+        self._add(Done(name, digest, value, seconds, False, files[0]))
+        return value
+
+    def _add(self, done: Done) -> None:
+        self.done.append(done)
+        said = "up to date" if done.cached else f"{done.seconds:.1f} s"
+        self._progress(done.name, f"{said:<12} {done.file}")
+
+    def _read(self, note: Path, digest: str) -> tuple[float, Any, list[str]] | None:
+        try:
+            content = json.loads(note.read_text(encoding="utf-8"))
+            if content["reads"] != digest:
+                return None
+            files = dict(content["files"])
+            if any(file_digest(self.folder / name) != sum_ for name, sum_ in files.items()):
+                return None
+            return float(content["seconds"]), content["value"], list(files)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return None
