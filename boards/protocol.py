@@ -118,7 +118,7 @@ def pack(start: int, kind: int, number: int, payload: bytes = b"") -> bytes:
     Examples
     --------
     >>> pack(REQUEST, Command.IDENTIFY, 7).hex(" ")
-    'a5 01 07 00 00 00 00 65 cb 11 99'
+    'a5 01 07 00 00 00 00 16 ae be c8'
     """
     head = _HEAD.pack(start, kind, number, len(payload).to_bytes(3, "little"))
     return head + payload + zlib.crc32(payload, zlib.crc32(head[1:])).to_bytes(4, "little")

@@ -62,7 +62,8 @@ class Shell(wiring.Component):
             )
         self.identity = Identity(description["network"], wire, clock_hz, divisor, __version__,
                                  wire.batch)
-        self._beat = max(2, clock_hz // 2)
+        # Once or twice a second.
+        self._blink = max(1, clock_hz.bit_length())
         super().__init__({"rx": In(1, init=1), "tx": Out(1, init=1), "leds": Out(leds)})
 
     def elaborate(self, platform):
@@ -114,8 +115,10 @@ class Shell(wiring.Component):
 
         # Results come in the order of images: first those of a packet that is accepted and waits
         # for them, then those of one that was refused meanwhile, then those of the present one.
-        half = 1 << (batch * wire.result_bytes - 1).bit_length()
-        m.submodules.results = results = memory.Memory(shape=8, depth=2 * half, init=[])
+        # The identity lies in the same memory, behind both halves.
+        half = 1 << (max(batch * wire.result_bytes, len(identity)) - 1).bit_length()
+        m.submodules.results = results = memory.Memory(
+            shape=8, depth=2 * half + len(identity), init=[0] * (2 * half) + list(identity))
         keep, recall = results.write_port(), results.read_port()
         many = range(4 * batch)
         under_way, vain, kept, needed = (Signal(many, name=name) for name in (
@@ -202,28 +205,19 @@ class Shell(wiring.Component):
                 ]
 
         # What is said: the half that was filled last, the identity, or a few bytes.
-        m.submodules.name = name = memory.Memory(shape=8, depth=len(identity), init=identity)
-        spell = name.read_port()
+        named = Signal()
         m.d.comb += [
-            spell.addr.eq(speaker.index),
-            recall.addr.eq(Cat(speaker.index[:(half - 1).bit_length()], ~side)),
+            named.eq(reply == Answer.IDENTITY),
+            recall.addr.eq(Cat(speaker.index[:(half - 1).bit_length()], ~side & ~named, named)),
+            speaker.byte.eq(Mux(named | (reply == Answer.RESULTS), recall.data, said[:8])),
         ]
-        with m.Switch(reply):
-            with m.Case(Answer.RESULTS):
-                m.d.comb += speaker.byte.eq(recall.data)
-            with m.Case(Answer.IDENTITY):
-                m.d.comb += speaker.byte.eq(spell.data)
-            with m.Default():
-                m.d.comb += speaker.byte.eq(said[:8])
         spoken = Signal.like(speaker.index)
         m.d.sync += spoken.eq(speaker.index)
         with m.If(~speaker.idle & (spoken != speaker.index)):
             m.d.sync += said.eq(said >> 8)
 
-        blink, life = Signal(range(self._beat)), Signal()
+        blink = Signal(self._blink)
         m.d.sync += blink.eq(blink + 1)
-        with m.If(blink == self._beat - 1):
-            m.d.sync += [blink.eq(0), life.eq(~life)]
-        m.d.comb += self.leds.eq(Cat(life, shown))
+        m.d.comb += self.leds.eq(Cat(blink[-1], shown))
 
         return m

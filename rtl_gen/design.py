@@ -10,7 +10,7 @@ from sbnn_hw.rtl_gen.lower import Options
 from sbnn_hw.rtl_gen.network import Network
 from sbnn_hw.rtl_gen.verilog import find_yosys, to_verilog
 
-__all__ = ["SCHEMA", "Design", "generate", "generate_axi"]
+__all__ = ["SCHEMA", "Design", "generate", "generate_axi", "outline"]
 
 #: The version of the description's form.
 SCHEMA = 1
@@ -77,6 +77,11 @@ def describe(network: Netlist, top: Any) -> dict[str, Any]:
         "interval": lowered.beats,
         "stages": stages,
     }
+
+
+def outline(network: Netlist, options: Options) -> dict[str, Any]:
+    """Return the description of a design without generating its text."""
+    return describe(network, Network(network, options))
 
 
 def generate(network: Netlist, options: Options | None = None) -> Design:

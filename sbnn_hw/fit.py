@@ -1,20 +1,90 @@
 """Does it fit? Asked before anything takes long, and answered with numbers and a way out."""
 
+import math
+from dataclasses import dataclass
 from typing import Any
 
 from sbnn_hw import bops
 from sbnn_hw.boards.table import BOARDS, Board, Part
 from sbnn_hw.errors import ModelRejected
-from sbnn_hw.netlist import Network
+from sbnn_hw.netlist import Encode, Network
 
-__all__ = ["SHELL", "check_fit"]
+__all__ = ["Need", "check_fit", "need"]
 
-#: Tables of a board's shell beside the network: packets, line, memories' addresses. Measured with
-#: Yosys on the shipped models, rounded up; the network's inputs only add registers.
-SHELL = {"xc7": 400, "ecp5": 800, "ice40": 800}
+#: Tables and registers of a board's shell beside the network: packets, line, addresses. Measured
+#: with Yosys on the shipped models, rounded up.
+_SHELL = {"xc7": (500, 650), "ecp5": (900, 650), "ice40": (900, 650)}
 
-#: Tables of the AXI4-Stream face of a part without a board.
-_FACE = 40
+#: The same of the AXI4-Stream face of a part without a board.
+_FACE = (60, 60)
+
+#: A cell of an iCE40 has one table and one register; about half the registers are not fed by a
+#: table that has no other reader, and take a cell of their own.
+_ALONE = {"ice40": 0.5}
+
+
+@dataclass(frozen=True)
+class Need:
+    """What a design takes.
+
+    Parameters
+    ----------
+    core, shell : int
+        Tables of the network, and of what is around it.
+    registers : int
+        Of both; not known from a netlist alone.
+    luts : int
+        Tables in all; on iCE40, cells, with those that hold a register alone.
+    """
+
+    core: int
+    shell: int
+    registers: int
+    luts: int
+
+    def fits(self, target: Board | Part) -> bool:
+        """Whether there is room for it; a part of unknown size has room for all."""
+        room = target.capacity
+        return room is None or (self.luts <= room.luts and self.registers <= room.flip_flops)
+
+
+def need(network: Network, target: Board | Part, description: dict[str, Any] | None = None) -> Need:
+    """Return what a network will take of a board or part.
+
+    Parameters
+    ----------
+    network : Network
+        What shall be built.
+    target : Board or Part
+        For what.
+    description : dict, optional
+        Of the generated design, whose tables are counted; without it they are estimated.
+    """
+    family = target.family
+    shell, held = _SHELL[family] if isinstance(target, Board) else _FACE
+    if description is None:
+        from sbnn_hw.rtl_gen.estimate import estimate
+
+        core, registers = estimate(network, family).luts, 0
+    else:
+        stages = description["stages"]
+        core = sum(int(stage["tables"]) for stage in stages)
+        registers = held + sum(int(stage["registers"]) for stage in stages)
+        registers += _input_registers(network, description)
+    alone = round(_ALONE.get(family, 0) * registers)
+    return Need(core, shell, registers, core + shell + alone)
+
+
+def _input_registers(network: Network, description: dict[str, Any]) -> int:
+    """Return the bits of an input word that anything reads: the shell gathers it in registers."""
+    stream = description["input"]
+    bits = int(stream["value_bits"])
+    first = network.stages[0].operation
+    if isinstance(first, Encode):
+        # Bits below the lowest one of any threshold decide nothing.
+        common = math.gcd(*map(int, first.thresholds.ravel()))
+        bits -= (common & -common).bit_length() - 1
+    return int(stream["width"]) // int(stream["value_bits"]) * bits
 
 
 def check_fit(
@@ -23,57 +93,32 @@ def check_fit(
     description: dict[str, Any] | None = None,
     *,
     force: bool = False,
-) -> dict[str, int]:
-    """Make sure that a network fits; return the tables of its core, its shell, and in all.
-
-    Parameters
-    ----------
-    network : Network
-        What shall be built.
-    target : Board or Part
-        For what; a part whose capacity is not known takes anything.
-    description : dict, optional
-        Of the generated design, whose tables are counted; without it they are estimated.
-    force : bool
-        Do not refuse.
-    """
-    core = _tables(network, target.family, description)
-    shell = SHELL[target.family] if isinstance(target, Board) else _FACE
-    fit = {"core": core, "shell": shell, "luts": core + shell}
-    capacity = target.capacity
-    if capacity is None or force or fit["luts"] <= capacity.luts:
-        return fit
-    kind = "estimated" if description is None else "counted"
+) -> Need:
+    """Make sure that a network fits; the parameters are those of :func:`need`."""
+    found = need(network, target, description)
+    room = target.capacity
+    if room is None or force or found.fits(target):
+        return found
+    if found.luts > room.luts:
+        kind = "logic cells" if target.family == "ice40" else "LUTs"
+        what = f"{found.luts:,} of {room.luts:,} {kind}"
+        share = room.luts / found.luts
+    else:
+        what = f"{found.registers:,} of {room.flip_flops:,} flip-flops"
+        share = room.flip_flops / found.registers
+    how = "estimated" if description is None else "counted"
     raise ModelRejected(
-        f"The network needs {fit['luts']:,} of {capacity.luts:,} LUTs on {target.name} "
-        f"({kind}: {core:,} for itself, {shell:,} for the shell); "
-        f"{_way_out(network, target, core)}, or go on with --force"
+        f"The network needs {what} on {target.name} ({how}, {found.shell:,} LUTs of it for the "
+        f"shell); {_way_out(network, share)}, or go on with --force"
     )
 
 
-def _tables(network: Network, family: str, description: dict[str, Any] | None = None) -> int:
-    if description is not None:
-        return sum(int(stage["tables"]) for stage in description["stages"])
-    from sbnn_hw.rtl_gen.estimate import estimate
-
-    return estimate(network, family).luts
-
-
-def _way_out(network: Network, target: Board | Part, core: int) -> str:
+def _way_out(network: Network, share: float) -> str:
     """Name the boards that have room, and how sparse the network must be to fit here."""
-    families = {board.family for board in BOARDS.values()}
-    needs = {family: _tables(network, family) + SHELL[family] for family in families}
-    boards = [
-        board.name for board in BOARDS.values() if needs[board.family] <= board.capacity.luts
-    ]
-    assert target.capacity is not None
-    room = (target.capacity.luts - SHELL[target.family]) / core
+    boards = [board.name for board in BOARDS.values() if need(network, board).fits(board)]
     counts = bops.count(network)
-    ones = counts.total("ones") * room
+    # What is around the neurons does not shrink with them; a little less is on the safe side.
+    ones = int(counts.total("ones") * share * 0.95)
     sparsity = 1 - ones / counts.total("weights")
     found = f"it fits {', '.join(boards)}" if boards else "no board of `sbnn-hw boards` has room"
-    # Tables grow a little slower than connections; rounding down is on the safe side.
-    return (
-        f"{found}; here a network of this shape fits from about {sparsity:.1%} sparsity "
-        f"({int(ones):,} ones)"
-    )
+    return f"{found}; here this shape fits from about {sparsity:.1%} sparsity ({ones:,} ones)"

@@ -11,7 +11,7 @@ import re
 import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +45,7 @@ from sbnn_hw.errors import (
     UsageError,
 )
 from sbnn_hw.files import check_writable, exclusive
-from sbnn_hw.fit import check_fit
+from sbnn_hw.fit import Need, check_fit, need
 from sbnn_hw.hardware import (
     AGREEMENT,
     AXI,
@@ -158,7 +158,7 @@ class Built:
     description: dict[str, Any] = field(default_factory=dict)
     clock: ClockPlan | None = None
     clock_hz: int = 0
-    fit: dict[str, int] = field(default_factory=dict)
+    fit: Need | None = None
     simulated: dict[str, Any] | None = None
     core: dict[str, Any] | None = None
     whole: dict[str, Any] | None = None
@@ -267,11 +267,10 @@ class _Flow:
         problem: Exception | None = None
         if plan.reaches("rtl"):
             self._plan_clock(built)
-            options = self._options(built)
             if plan.reaches("synthesis"):
                 # At once: a network that is far too large need not even be generated.
                 built.fit = check_fit(network, plan.target, force=plan.force)
-            self._generate(built, options, images)
+            self._generate(built, self._options(built), images)
         try:
             if plan.reaches("simulation"):
                 self._simulate(built, images, labelled)
@@ -365,8 +364,32 @@ class _Flow:
         levels = self.plan.levels
         if levels is None:
             levels = levels_for(target.speed_class, built.clock_hz)
-        options = {"split_pairs": split and wants_split_pairs("openxc7"), **self.plan.options}
-        return Options(family=target.family, levels_per_stage=levels, **options)
+        options = Options(
+            family=target.family,
+            levels_per_stage=levels,
+            split_pairs=split and wants_split_pairs("openxc7"),
+            **self.plan.options,
+        )
+        return self._smaller(built, options) if options.input == "auto" else options
+
+    def _smaller(self, built: Built, options: "Options") -> "Options":
+        """Take pixels one by one where whole images would not fit: the line brings no more."""
+        from sbnn_hw.rtl_gen.design import outline
+
+        network, target = built.network, self.plan.target
+        room = target.capacity
+        if not self.plan.reaches("synthesis") or built.fit is None or room is None:
+            return options
+        # Registers are not in the estimate: there may be no room even where tables are few.
+        if built.fit.luts < room.luts / 2 or len(network.input.shape) == 1:
+            return options
+        if need(network, target, outline(network, options)).fits(target):
+            return options
+        pixels = replace(options, input="pixel")
+        if not need(network, target, outline(network, pixels)).fits(target):
+            return options
+        self.say("rtl", f"pixels one by one: whole images do not fit {target.name}")
+        return pixels
 
     def _has_only_openxc7(self) -> bool:
         try:
@@ -453,16 +476,11 @@ class _Flow:
         from sbnn_hw.boards.platform import prepare_board
         from sbnn_hw.boards.shell import Shell
 
-        assert built.clock is not None
-        hz = built.clock.hz
-        return prepare_board(
-            target,
-            lambda divisor, leds: Shell(
-                built.description, divisor=divisor, clock_hz=hz, leds=leds
-            ),
-            built.clock,
-            {"top.v": verilog},
-        )
+        def shell(divisor: int, leds: int) -> Any:
+            return Shell(built.description, divisor=divisor, clock_hz=built.clock_hz, leds=leds)
+
+        prepared: Prepared = prepare_board(target, shell, built.clock, {"top.v": verilog})
+        return prepared
 
     def _synthesise(self, built: Built) -> None:
         target, place = self.plan.target, self.plan.out / BOARD

@@ -14,6 +14,9 @@ __all__ = ["Terminal"]
 # Cycles in one go: enough that Python takes no time, few enough that bytes come back soon.
 _GO = 2_000
 
+# Seconds between two goes while the line is idle.
+_PACE = 0.01
+
 # A board that has heard and said nothing for this many bits changes nothing any more.
 _ASLEEP = 20_000
 
@@ -61,12 +64,16 @@ class Terminal:
     def steps(self) -> Iterator[bool]:
         """Serve; yield after every step whether the board is awake."""
         sent, back = bytearray(), bytearray()
+        idle = 0
         asleep_at = self._line.cycles + _ASLEEP * self._line.divisor
         while True:
             awake = bool(sent or back) or self._line.cycles < asleep_at
             watch = [self._ours, self._wake] if len(sent) < 65536 else [self._wake]
             wanted = [self._ours] if back else []
-            ready, writable, _ = select.select(watch, wanted, [], 0 if awake else None)
+            # While nothing is said, simulated time shall not run away from the host's: a pause of
+            # its program would look like one on the line.
+            wait = (_PACE if idle > 1 else 0) if awake else None
+            ready, writable, _ = select.select(watch, wanted, [], wait)
             if self._wake in ready:
                 return
             if self._ours in ready:
@@ -75,6 +82,7 @@ class Terminal:
             taken, heard = self._line.run(bytes(sent[:4096]), _GO)
             del sent[:taken]
             back += heard
+            idle = 0 if sent or taken or heard else idle + 1
             if taken or heard:
                 asleep_at = self._line.cycles + _ASLEEP * self._line.divisor
             if writable:

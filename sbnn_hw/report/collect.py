@@ -1,6 +1,7 @@
 """Gather what a build found out into the report, and write it."""
 
 import json
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from sbnn_hw import __version__, bops
@@ -21,7 +22,9 @@ JSON, HTML = "report.json", "report.html"
 _SYNTHESIS = {"xc7": "synth_xilinx", "ecp5": "synth_ecp5", "ice40": "synth_ice40"}
 
 
-def make_report(plan: "Plan", built: "Built", steps: Steps, tools: dict[str, str]) -> dict[str, Any]:
+def make_report(
+    plan: "Plan", built: "Built", steps: Steps, tools: dict[str, str]
+) -> dict[str, Any]:
     """Return the report of a build, and write it as JSON and as a page."""
     report = _gather(plan, built, steps, tools)
     check(report)
@@ -71,7 +74,7 @@ def _gather(plan: "Plan", built: "Built", steps: Steps, tools: dict[str, str]) -
         "capacity": None
         if capacity is None
         else {"luts": capacity.luts, "ffs": capacity.flip_flops, "bram": capacity.brams},
-        "estimate": built.fit or None,
+        "estimate": None if built.fit is None else asdict(built.fit),
         "clock_mhz": clock_hz / 1e6 if clock_hz else None,
         "fmax_mhz": routed["fmax_mhz"] if routed else None,
         "timing": {
@@ -123,9 +126,7 @@ def _gather(plan: "Plan", built: "Built", steps: Steps, tools: dict[str, str]) -
             for s in steps.done
         ],
         "missing": built.missing,
-        "bitstream": next(
-            (s.file for s in steps.done if s.file.endswith((".bit", ".bin"))), None
-        ),
+        "bitstream": next((s.file for s in steps.done if s.file.endswith((".bit", ".bin"))), None),
         "tools": dict(sorted(tools.items())),
         "digest": value_digest([step.digest for step in steps.done]),
         "version": __version__,

@@ -310,9 +310,7 @@ def accuracy(report: dict[str, Any]) -> pieces.Section:
         ),
         tag(
             "div",
-            pieces.figure(
-                label, draw(rows), look="confusion" + (" wide" if numbered and classes > 10 else "")
-            ),
+            pieces.figure(label, draw(rows), look="confusion"),
             class_="scroll",
             tabindex=0,
         ),

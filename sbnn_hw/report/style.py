@@ -189,7 +189,6 @@ svg.matrix.many { width: min(100%, 34rem); aspect-ratio: 1; shape-rendering: cri
 .panel figure { margin-top: 0.6rem; }
 .axis-name { text-align: center; font-size: 0.8rem; color: var(--soft); margin: 0; }
 .scroll { overflow-x: auto; max-width: 100%; }
-.wide { min-width: 26rem; }
 .confusion { max-width: 46rem; }
 
 table {
@@ -201,7 +200,7 @@ th, td {
   vertical-align: top;
 }
 th { font-weight: 550; color: var(--soft); white-space: nowrap; }
-th:first-child, td:first-child, .left { text-align: left; }
+th:first-child, td:first-child { text-align: left; }
 tbody th { color: var(--ink); white-space: normal; overflow-wrap: anywhere; }
 details { margin-top: 0.9rem; }
 summary { cursor: pointer; font-size: 0.88rem; color: var(--soft); width: fit-content; }

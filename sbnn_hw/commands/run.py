@@ -1,0 +1,184 @@
+"""``sbnn-hw run``: classify images on a board."""
+
+import argparse
+import json
+import logging
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sbnn_hw import datasets
+from sbnn_hw.commands.common import add_data_root, add_json, add_model
+from sbnn_hw.errors import Disagreement, LinkFailed, ModelRejected, UsageError
+from sbnn_hw.images import read_images
+from sbnn_hw.models import open_network
+from sbnn_hw.netlist import Network
+
+logger = logging.getLogger("sbnn_hw")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of this command."""
+    parser.add_argument(
+        "--port",
+        metavar="PORT",
+        required=True,
+        help="serial port of the board, such as /dev/ttyUSB1, or what `sbnn-hw serve` names",
+    )
+    add_model(parser)
+    parser.add_argument("images", metavar="IMAGES", nargs="*", type=Path, help="image files (PNG)")
+    parser.add_argument(
+        "--data",
+        metavar="NAME",
+        help=f"classify the test images of a data set (one of: {', '.join(datasets.DATASETS)})",
+    )
+    add_data_root(parser)
+    parser.add_argument("--count", metavar="N", type=int, help="only the first N images")
+    parser.add_argument(
+        "--resize", action="store_true", help="scale image files to the size that the model takes"
+    )
+    parser.add_argument(
+        "--invert", action="store_true", help="swap black and white of image files"
+    )
+    parser.add_argument(
+        "--baud", metavar="RATE", type=int, help="baud rate (default: the usual ones are tried)"
+    )
+    parser.add_argument(
+        "--timeout",
+        metavar="S",
+        type=float,
+        default=1.0,
+        help="seconds, beyond what the line takes, to wait for an answer (default: %(default)g)",
+    )
+    parser.add_argument(
+        "--tries",
+        metavar="N",
+        type=int,
+        default=8,
+        help="times that a packet is sent before its images are given up (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--no-check",
+        action="store_true",
+        help="do not compare the answers with the model in software",
+    )
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Classify and report."""
+    from sbnn_hw.boards.driver import open_board
+
+    if bool(args.images) == bool(args.data):
+        raise UsageError("Name image files, or a data set (--data), and not both")
+    for name, value, least in (
+        ("Count", args.count, 1),
+        ("Tries", args.tries, 1),
+        ("Baud rate", args.baud, 300),
+    ):
+        if value is not None and value < least:
+            raise UsageError(f"{name} must be {least} or more, not {value}")
+    if not 0 < args.timeout <= 3600:
+        raise UsageError(f"Timeout must be above 0 and at most 3600 s, not {args.timeout:g}")
+    network = open_network(args.model)
+    pixels, labels = _load(args, network)
+    with open_board(
+        args.port, baud=args.baud, timeout=args.timeout, tries=args.tries
+    ) as board:
+        board.check_network(network, str(args.model))
+        answers = board.classify(pixels, progress=_Progress(len(pixels)))
+        counters = board.counters()
+    answered = np.ones(len(pixels), bool)
+    answered[list(answers.failed)] = False
+    result: dict[str, Any] = {
+        "port": args.port,
+        "model": str(args.model),
+        "images": len(pixels),
+        "answered": int(answered.sum()),
+        "classes": answers.classes.tolist(),
+        "failed": {str(number): why for number, why in answers.failed.items()},
+        "retries": answers.retries,
+        "seconds": answers.seconds,
+        "images_per_second": len(pixels) / answers.seconds if answers.seconds else None,
+        "board": {"images": counters.images, "busy": counters.busy, "errors": counters.errors},
+        "equal": None,
+        "correct": None,
+        "accuracy": None,
+    }
+    if labels is not None:
+        result["correct"] = int((answers.classes == labels)[answered].sum())
+        result["accuracy"] = result["correct"] / max(1, result["answered"])
+    wrong = np.zeros(len(pixels), bool)
+    if not args.no_check:
+        outcome = network.compute(pixels)
+        wrong = answered & (answers.classes != outcome.classes)
+        if answers.scores.shape[1]:
+            wrong |= answered & (answers.scores != outcome.scores).any(axis=1)
+        result["equal"] = int((answered & ~wrong).sum())
+    if args.json:
+        print(json.dumps(result))
+    else:
+        _print(result, args.images)
+    if wrong.any():
+        raise Disagreement(
+            f"The board answers {int(wrong.sum()):,} of {len(pixels):,} images otherwise than "
+            f"{args.model} (the first is image {int(wrong.argmax())})"
+        )
+    if answers.failed:
+        first, why = next(iter(sorted(answers.failed.items())))
+        raise LinkFailed(
+            f"{len(answers.failed):,} of {len(pixels):,} images got no answer (the first is image "
+            f"{first}: {why}); look at the cable, or choose a lower baud rate"
+        )
+
+
+def _load(
+    args: argparse.Namespace, network: Network
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any] | None]:
+    if not args.data:
+        pixels = read_images(
+            args.images[: args.count], network, resize=args.resize, invert=args.invert
+        )
+        return pixels, None
+    dataset = datasets.find(args.data)
+    if dataset.shape != tuple(network.input.shape):
+        raise ModelRejected(
+            f"{args.model} takes images of {'×'.join(map(str, network.input.shape))}, but "
+            f"{dataset.name} has {'×'.join(map(str, dataset.shape))}"
+        )
+    images = dataset.load("test", args.data_root)
+    return images.pixels[: args.count], images.labels[: args.count]
+
+
+class _Progress:
+    """Says now and then how far it is."""
+
+    def __init__(self, total: int) -> None:
+        self._total, self._next = total, time.monotonic() + 2
+
+    def __call__(self, done: int) -> None:
+        if time.monotonic() >= self._next and done < self._total:
+            self._next = time.monotonic() + 2
+            logger.info("%s of %s images", f"{done:,}", f"{self._total:,}")
+
+
+def _print(result: dict[str, Any], files: list[Path]) -> None:
+    for path, number in zip(files, result["classes"], strict=False):
+        print(f"{'–' if number < 0 else number:<3} {path}")
+    print(f"answered     {result['answered']:,} of {result['images']:,} images")
+    if result["equal"] is not None:
+        print(f"equal        {result['equal']:,} to the model in software, class and scores")
+    if result["accuracy"] is not None:
+        print(f"accuracy     {result['accuracy']:.2%} ({result['correct']:,} right)")
+    print(
+        f"speed        {result['images_per_second']:,.1f} images/s "
+        f"({result['retries']:,} packets sent again)"
+    )
+    board = result["board"]
+    print(
+        f"board        {board['images']:,} images, {board['busy']:,} cycles busy, "
+        f"{board['errors']:,} errors since its reset"
+    )

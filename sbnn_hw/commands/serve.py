@@ -1,0 +1,110 @@
+"""``sbnn-hw serve``: run a build's board in simulation, behind a pseudo-terminal."""
+
+import argparse
+import json
+import logging
+import signal
+from pathlib import Path
+
+from sbnn_hw.errors import UsageError
+from sbnn_hw.hardware import Folder, require_amaranth
+from sbnn_hw.report.collect import JSON
+
+logger = logging.getLogger("sbnn_hw")
+
+#: Clocks a bit, so that simulation is fast enough; on the board there are more.
+DIVISOR = 8
+
+_LEDS = 4
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of this command."""
+    parser.add_argument(
+        "--build",
+        metavar="DIR",
+        type=Path,
+        required=True,
+        help="folder that `sbnn-hw build` wrote",
+    )
+    parser.add_argument(
+        "--link",
+        metavar="PATH",
+        type=Path,
+        help="also make a symbolic link to the terminal, under a name that does not change",
+    )
+    parser.add_argument(
+        "--noise",
+        metavar="P",
+        type=float,
+        default=0.0,
+        help="turn round each bit on the line with this probability (default: %(default)g)",
+    )
+    parser.add_argument(
+        "--seed", metavar="S", type=int, default=0, help="of the noise (default: %(default)s)"
+    )
+
+
+def run(args: argparse.Namespace) -> None:
+    """Serve until interrupted."""
+    require_amaranth()
+    from sbnn_hw.boards.shell import Shell
+    from sbnn_hw.rtl_gen.verilog import to_verilog
+    from sbnn_hw.sim.library import primitives
+    from sbnn_hw.sim.line import Line, compile_line
+    from sbnn_hw.sim.serve import Terminal
+    from sbnn_hw.sim.verilator import require
+    from sbnn_hw.yosys import find_yosys
+
+    if not 0 <= args.noise <= 1:
+        raise UsageError(f"Noise must be between 0 and 1, not {args.noise:g}")
+    if args.seed < 0:
+        raise UsageError(f"Seed must not be negative, not {args.seed}")
+    find_yosys()
+    require()
+    _, verilog, description = Folder(args.build).load()
+    shell = Shell(description, divisor=DIVISOR, clock_hz=_clock_of(args.build), leds=_LEDS)
+    sources = {
+        "primitives.v": primitives(),
+        "top.v": verilog,
+        "shell.v": to_verilog(shell, "shell"),
+    }
+    path = compile_line(
+        sources, divisor=DIVISOR, leds=_LEDS, progress=lambda text: logger.info("%s", text)
+    )
+    terminal = Terminal(Line(path, divisor=DIVISOR, noise=args.noise, seed=args.seed))
+    # Ended by a program as well as by a person, it leaves no link behind.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        port = _make_link(args.link, terminal.port) if args.link else terminal.port
+        print(f"port  {port}", flush=True)
+        logger.info("ask it with: sbnn-hw run --port %s --model … (Ctrl-C ends this)", port)
+        terminal.run()
+    except KeyboardInterrupt:
+        logger.info("ended")
+    finally:
+        terminal.close()
+        if args.link and args.link.is_symlink():
+            args.link.unlink(missing_ok=True)
+
+
+def _clock_of(folder: Path) -> int:
+    """Return the clock that the build is for: the identity tells it."""
+    try:
+        megahertz = json.loads((folder / JSON).read_text(encoding="utf-8"))["clock_mhz"]
+        return round(float(megahertz) * 1e6)
+    except (OSError, ValueError, KeyError, TypeError):
+        raise UsageError(
+            f"There is no build in {folder} (make one with `sbnn-hw build --out {folder}`)"
+        ) from None
+
+
+def _make_link(link: Path, port: str) -> Path:
+    if link.exists() and not link.is_symlink():
+        raise UsageError(f"{link} is there already and is no symbolic link; choose another name")
+    try:
+        link.unlink(missing_ok=True)
+        link.symlink_to(port)
+    except OSError as error:
+        raise UsageError(f"Cannot make the link {link}: {error.strerror}") from None
+    return link

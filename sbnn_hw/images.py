@@ -1,0 +1,62 @@
+"""Read image files as a network takes them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sbnn_hw.errors import DataMissing, ToolMissing, UsageError
+from sbnn_hw.netlist import Network
+
+__all__ = ["read_images"]
+
+_MODES = {1: "L", 3: "RGB"}
+
+
+def read_images(
+    paths: Sequence[Path], network: Network, *, resize: bool = False, invert: bool = False
+) -> npt.NDArray[Any]:
+    """Return image files as pixels (images, height, width, channels).
+
+    Parameters
+    ----------
+    paths : sequence of Path
+        PNG files, or others that Pillow reads.
+    network : Network
+        Says the size, and whether they are grey or coloured.
+    resize : bool
+        Whether images of another size are scaled; refused otherwise.
+    invert : bool
+        Whether black and white are swapped.
+    """
+    try:
+        from PIL import Image, UnidentifiedImageError
+    except ImportError:
+        raise ToolMissing("Reading images needs Pillow (pip install 'sbnn-hw[host]')") from None
+    shape = network.input.shape
+    if len(shape) != 3 or shape[2] not in _MODES or network.input.bits != 8:
+        raise UsageError(
+            "Image files are for networks that take grey or coloured images of 8 bits; name a data "
+            "set (--data)"
+        )
+    height, width, channels = shape
+    pixels = np.zeros((len(paths), height, width, channels), np.uint8)
+    for number, path in enumerate(paths):
+        try:
+            with Image.open(path) as file:
+                image = file.convert(_MODES[channels])
+        except FileNotFoundError:
+            raise DataMissing(f"There is no image at {path}") from None
+        except (OSError, UnidentifiedImageError, ValueError, Image.DecompressionBombError):
+            raise DataMissing(f"{path} is no image that can be read") from None
+        if image.size != (width, height):
+            if not resize:
+                raise UsageError(
+                    f"{path} has {image.width}×{image.height} pixels, but the model takes "
+                    f"{width}×{height}; scale it, or add --resize"
+                )
+            image = image.resize((width, height))
+        pixels[number] = np.asarray(image, np.uint8).reshape(height, width, channels)
+    return 255 - pixels if invert else pixels

@@ -1,0 +1,203 @@
+"""Boards by name, parts without a board, and pin files."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from sbnn_hw.boards.custom import load_board, parse_board
+from sbnn_hw.boards.table import BOARDS, Capacity, Header, find_board, part_family
+from sbnn_hw.errors import UsageError
+
+PINS = """
+part = "LFE5U-25F-6BG256C"
+leds = ["P11", "N12"]
+leds_active_low = true
+
+[clock]
+pin = "P6"
+mhz = 25
+
+[uart]
+rx = "M13"
+tx = "M14"
+fastest_baud = 3_000_000
+where = "the pins beside the button"
+
+[reset]
+pin = "L14"
+active_low = false
+"""
+
+
+def test_every_board_of_the_issue_is_there():
+    assert set(BOARDS) >= {
+        "arty_a7", "arty_a7_100", "cmod_a7", "nexys4ddr", "ulx3s_12f", "ulx3s_25f", "ulx3s_45f",
+        "ulx3s_85f", "orangecrab", "colorlight_5a75b", "icebreaker", "ice40_hx8k",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "capacity"),
+    [
+        ("arty_a7", Capacity(20_800, 41_600, 50)),
+        ("arty_a7_100", Capacity(63_400, 126_800, 135)),
+        ("cmod_a7_15", Capacity(10_400, 20_800, 25)),
+        ("ulx3s_12f", Capacity(24_288, 24_288, 56)),
+        ("ulx3s_85f", Capacity(83_640, 83_640, 208)),
+        ("icebreaker", Capacity(5_280, 5_280, 30)),
+        ("ice40_hx8k", Capacity(7_680, 7_680, 32)),
+    ],
+)
+def test_capacities_are_those_of_the_data_sheets(name, capacity):
+    assert find_board(name).capacity == capacity
+
+
+@pytest.mark.parametrize("board", BOARDS.values(), ids=BOARDS)
+def test_entries_are_complete_and_agree_with_their_part(board):
+    part = part_family(board.part)
+    assert (part.family, part.device, part.package, part.speed, part.capacity) == (
+        board.family, board.device, board.package, board.speed, board.capacity,
+    )  # fmt: skip
+    assert part.speed_class == board.speed_class
+    assert board.link
+    assert board.title
+    assert "{file}" in board.load
+    assert board.fastest_baud >= 115_200
+    # The line that answers must not be an LED's.
+    assert board.name != "colorlight_5a75b" or not board.leds
+
+
+@pytest.mark.parametrize("board", BOARDS.values(), ids=BOARDS)
+def test_entries_agree_with_their_platform(board):
+    """What the table repeats of amaranth-boards is what amaranth-boards says."""
+    from sbnn_hw.boards.platform import _make_platform
+
+    platform = _make_platform(board)
+    assert (platform.device, platform.package) == (board.device, board.package)
+    assert getattr(platform, "speed", "") == board.speed
+    assert platform.default_clk_frequency == board.clock_hz
+
+
+def test_unknown_board_is_told_its_neighbours():
+    with pytest.raises(
+        UsageError,
+        match=r"^There is no board called 'arty-a8' \(did you mean arty_a7 or arty_a7_100\? "
+        r"`sbnn-hw boards` lists them; a file of pins ends in \.toml\)$",
+    ):
+        find_board("arty-a8")
+    with pytest.raises(UsageError, match=r"^There is no board called 'q\\n' \(`sbnn-hw boards`"):
+        find_board("q\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "family", "device", "package", "speed", "known"),
+    [
+        ("xc7a35ticsg324-1L", "xc7", "xc7a35ti", "csg324", "1L", True),
+        ("XC7A35TCPG236-1", "xc7", "xc7a35t", "cpg236", "1", True),
+        ("xc7z020clg400-1", "xc7", "xc7z020", "clg400", "1", True),
+        ("xc7s50csga324-1", "xc7", "xc7s50", "csga324", "1", True),
+        ("xc7k410tffg900-2", "xc7", "xc7k410t", "ffg900", "2", False),
+        ("LFE5U-25F-6BG381C", "ecp5", "LFE5U-25F", "BG381", "6", True),
+        ("lfe5um5g-85f-8bg381i", "ecp5", "LFE5UM5G-85F", "BG381", "8", True),
+        ("iCE40UP5K-SG48", "ice40", "iCE40UP5K", "SG48", "", True),
+        ("ICE40HX8K-CT256", "ice40", "iCE40HX8K", "CT256", "", True),
+    ],
+)
+def test_parts_are_taken_apart(name, family, device, package, speed, known):
+    part = part_family(name)
+    assert (part.family, part.device, part.package, part.speed) == (family, device, package, speed)
+    assert (part.capacity is not None) == known
+    assert part_family(part.name) == part
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "", "xc7a35t", "xc6slx9-2tqg144", "xc7a35ticsg324-1L; exit", "xc7a35ticsg324-1L\n",
+        "LFE5U-25F", "LFE5UM-12F-6BG381C", "iCE40UP5K", "10CL025", "xc7a35ticsg324-1 [exec ls]",
+        "xc7a٣٥ticsg324-1L",
+    ],
+)  # fmt: skip
+def test_other_parts_are_refused(name):
+    with pytest.raises(UsageError) as caught:
+        part_family(name)
+    assert str(caught.value) == (
+        "Part must be a 7-series, ECP5 or iCE40 FPGA with package and speed, like "
+        f"xc7a35ticsg324-1L, LFE5U-25F-6BG381C or iCE40UP5K-SG48, not {name!r}"
+    )
+
+
+def test_pin_file_gives_a_board(tmp_path):
+    path = tmp_path / "My Board (2).toml"
+    path.write_text(PINS)
+    board = find_board(str(path))
+    assert (board.name, board.family, board.clock_hz) == ("my_board_2", "ecp5", 25_000_000)
+    assert board.uart == Header("M13", "M14", "the pins beside the button")
+    assert board.leds == ("led 0", "led 1")
+    assert board.pins.led_pins == ("P11", "N12")
+    assert (board.pins.reset_pin, board.pins.reset_active_low) == ("L14", False)
+    assert board.pins.io_standard == "LVCMOS33"
+    assert board.capacity == BOARDS["colorlight_5a75b"].capacity
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('pin = "P6"', 'pin = "P6; exit"', "clock.pin must be a pin, like E3 or 35, not 'P6; exit'"),
+        ('pin = "P6"', 'pin = "P6\\n"', "clock.pin must be a pin, like E3 or 35, not 'P6\\n'"),
+        ("mhz = 25", "mhz = true", "clock.mhz must be a number from 0.5 to 800, not True"),
+        ("mhz = 25", "mhz = nan", "clock.mhz must be a number from 0.5 to 800, not nan"),
+        ("mhz = 25", "mzh = 25", "has an unknown key 'mzh' in [clock] (did you mean mhz?)"),
+        ("leds =", "lamps =",
+         "has an unknown key 'lamps' (known are clock, io_standard, leds, leds_active_low, name, part, reset, uart)"),
+        ('leds = ["P11", "N12"]', "leds = 3", "leds must be a list, not 3"),
+        ('leds = ["P11", "N12"]', 'leds = ["P11", []]', "leds must be a pin, like E3 or 35, not []"),
+        ('"N12"', '"P11"', "uses the pin P11 twice"),
+        ('tx = "M14"', "", "does not say uart.tx"),
+        ("[clock]", "[clocks]", "has an unknown key 'clocks' (did you mean clock?)"),
+        ("fastest_baud = 3_000_000", "fastest_baud = 9600",
+         "uart.fastest_baud must be from 115200 to 12000000, not 9600"),
+        ("active_low = false", 'active_low = "no"',
+         "reset.active_low must be true or false, not 'no'"),
+        ("leds_active_low", 'io_standard = "LVCMOS33]"\nleds_active_low',
+         "io_standard must be like LVCMOS33, not 'LVCMOS33]'"),
+        ("leds_active_low", 'name = "a b"\nleds_active_low',
+         "name must be small letters, digits and underscores, not 'a b'"),
+        ("LFE5U-25F-6BG256C", "xc7k410tffg900-2",
+         "names the part xc7k410tffg900-2, whose capacity is not known; a board needs one that is"),
+        ("beside the button", "beside\\nthe button",
+         "uart.where must be one line of at most 200 characters, not 'the pins beside\\nthe button'"),
+    ],
+)  # fmt: skip
+def test_pin_files_are_read_strictly(old, new, message):
+    assert old in PINS
+    with pytest.raises(UsageError) as caught:
+        parse_board(PINS.replace(old, new, 1), "b.toml")
+    said = str(caught.value)
+    assert re.sub(r"^Pin file 'b\.toml':? ", "", said) == message
+    assert "\n" not in said
+
+
+def test_pin_files_that_are_none(tmp_path):
+    with pytest.raises(UsageError, match=r"^Pin file '.*no\.toml' cannot be read: No such file"):
+        load_board(tmp_path / "no.toml")
+    (tmp_path / "x.toml").write_bytes(b"\xff")
+    with pytest.raises(UsageError, match=r"x\.toml' is not UTF-8 text$"):
+        load_board(tmp_path / "x.toml")
+    (tmp_path / "x.toml").write_bytes(b"#" * 70_000)
+    with pytest.raises(UsageError, match=r"x\.toml' must have at most 65536 bytes$"):
+        load_board(tmp_path / "x.toml")
+    with pytest.raises(UsageError, match=r"^Pin file 'b\.toml' is not TOML: Invalid value"):
+        parse_board("part =", "b.toml")
+    with pytest.raises(UsageError, match=r"^Pin file 'b\.toml' has no table \[clock\]$"):
+        parse_board('part = "iCE40UP5K-SG48"', "b.toml")
+
+
+def test_lists_and_plans_do_without_amaranth():
+    """`sbnn-hw boards` must answer at once."""
+    modules = ("table", "custom", "clocks", "results", "vivado", "nextpnr", "openxc7")
+    code = "".join(f"import sbnn_hw.boards.{name}\n" for name in modules)
+    code += "import sys; sys.exit('amaranth' in sys.modules or 'numpy' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)

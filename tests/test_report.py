@@ -1,0 +1,775 @@
+"""The report's form is checked field by field, and its page shows what it holds, safely."""
+
+import copy
+import html
+import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from random_networks import random_map_network, random_vector_network
+
+from sbnn_hw import report
+from sbnn_hw.bops import summarise
+from sbnn_hw.report import charts, verdicts
+from sbnn_hw.report.form import FORM, Each, Maybe, Record, Table
+
+ROOT = Path(__file__).parent.parent
+SECTIONS = [
+    "summary",
+    "pipeline",
+    "utilisation",
+    "timing",
+    "operations",
+    "fan-in",
+    "kernels",
+    "agreement",
+    "accuracy",
+    "steps",
+    "tools",
+]
+#: What a name may hold, at worst, and where each of the report's texts is put.
+NASTY = "<script>alert(1)</script>\"'&amp;\n\x00\x1b\u202e\udcff</style><img src=x onerror=y>"
+
+
+def stage(name, kind, **fields):
+    empty = dict.fromkeys(
+        ("width", "connections", "tables", "registers", "latency", "shape", "fan_in", "xi", "k")
+    )
+    return {"name": name, "kind": kind, **empty, "neurons": None, **fields}
+
+
+def fan_in(histogram):
+    present = sorted(map(int, histogram))
+    return {"histogram": histogram, "least": present[0], "most": present[-1]}
+
+
+def sample():
+    """Return a report of a build that went well, with something in every field."""
+    confusion = [[0] * 10 for _ in range(10)]
+    for index in range(10):
+        confusion[index][index] = 960 + index
+    confusion[4][9], confusion[7][2] = 217, 138
+    return {
+        "schema": 1,
+        "model": "mnist_sfc_98.pt",
+        "network": "350299b2c42650c5d3cc2e1ee3cd395212f98ea839ba8d590be74ed71953d0ca",
+        "board": "arty_a7",
+        "board_title": "Digilent Arty A7-35T",
+        "part": "xc7a35ticsg324-1L",
+        "family": "xc7",
+        "connections": 6675,
+        "weights": 334336,
+        "ones": 6686,
+        "density": 6686 / 334336,
+        "luts": 5519,
+        "ffs": 15543,
+        "bram": 0,
+        "carries": 3,
+        "dsps": 0,
+        "luts_per_connection": 5519 / 6675,
+        "counted_by": "Yosys 0.70, synth_xilinx",
+        "design": {"luts": 6331, "ffs": 22643, "bram": 0.5, "carries": 47, "dsps": 0},
+        "capacity": {"luts": 20800, "ffs": 41600, "bram": 50},
+        "estimate": {"luts": 6369, "core": 5569, "shell": 800},
+        "clock_mhz": 100.0,
+        "fmax_mhz": 112.37,
+        "timing": {"met": True, "worst": "linear0, rank 3", "tool": "nextpnr-xilinx 0.8"},
+        "uart": {"baud": 2000000, "clocks_per_bit": 50},
+        "latency_cycles": 38,
+        "initiation_interval": 1,
+        "latency_ns": 380.0,
+        "images_per_second": 1e8,
+        "link_images_per_second": 251.6,
+        "levels_per_stage": 3,
+        "stages": [
+            stage("encode", "encode", width=784, tables=0, registers=0, shape=[28, 28, 1]),
+            stage("flatten0", "flatten", width=0, tables=0, registers=0, shape=[784]),
+            stage(
+                "linear0",
+                "linear",
+                width=256,
+                connections=3850,
+                tables=3207,
+                registers=9774,
+                latency=16,
+                shape=[256],
+                fan_in=fan_in({"0": 6, "3": 100, "15": 149, "46": 1}),
+                xi=-3,
+                k=7,
+                neurons=256,
+            ),
+            stage(
+                "scores",
+                "scores",
+                width=104,
+                connections=222,
+                tables=244,
+                registers=789,
+                latency=5,
+                shape=[10],
+                fan_in=fan_in({"8": 1, "22": 9}),
+                xi=0,
+                k=0,
+                neurons=10,
+            ),
+        ],
+        "input": {"shape": [28, 28, 1], "bits": 8, "beats": 1, "width": 6272},
+        "output": {"classes": 10, "width": 104},
+        "bops": {"static": 7971, "measured": 7971, "dense": 668672, "paper": 6686},
+        "bops_layers": [
+            {"name": "linear0", "sparse": 4634, "dense": 401408, "q": 784},
+            {"name": "scores", "sparse": 222, "dense": 5120, "q": 0},
+        ],
+        "kernels": {
+            "histogram": [4120, 2210, 980, 410, 160, 60, 22, 9, 3, 1],
+            "k0": 0.5166,
+            "k1": 0.2771,
+            "bops_pr": 0.7937,
+            "sparse_pr": 0.9044,
+            "bparams_pr": -0.0463,
+        },
+        "agreement": {
+            "vectors": 10000,
+            "mismatches": 0,
+            "images": "mnist",
+            "cycles": 10038,
+            "stalls": False,
+            "scores": True,
+            "latency": 38,
+            "interval": 1.0,
+            "violations": 0,
+        },
+        "accuracy": 9645 / 10000,
+        "correct": 9645,
+        "data": "mnist",
+        "confusion": confusion,
+        "steps": [
+            {"name": "netlist", "seconds": 1.21, "cached": True, "file": "network.sbnn"},
+            {"name": "rtl", "seconds": 12.34, "cached": False, "file": "top.v"},
+            {"name": "bitstream", "seconds": 75.1, "cached": False, "file": "top.bit"},
+        ],
+        "missing": "Nothing is missing.",
+        "bitstream": "top.bit",
+        "tools": {"yosys": "0.70", "verilator": "5.48.0"},
+        "digest": "8f" * 32,
+        "version": "0.1.0",
+    }
+
+
+def blank(value, part):
+    """Return a report in which all is null that may be."""
+    match part:
+        case Maybe():
+            return None
+        case Record(fields):
+            return {name: blank(value[name], inner) for name, inner in fields.items()}
+        case Each(item):
+            return [blank(inner, item) for inner in value]
+        case Table(inner):
+            return {name: blank(item, inner) for name, item in value.items()}
+        case _:
+            return value
+
+
+def nasty(value):
+    """Return a report in which every text, names of tools too, is as bad as it can be."""
+    if isinstance(value, str):
+        return NASTY
+    if isinstance(value, dict):
+        return {
+            (NASTY if key == "yosys" else key): inner if key == "histogram" else nasty(inner)
+            for key, inner in value.items()
+        }
+    return [nasty(inner) for inner in value] if isinstance(value, list) else value
+
+
+def hard():
+    """Return a report that strains the page: long names, many classes, words and failures."""
+    built = sample()
+    name = "a_very_long_name_without_any_place_to_break_" * 5
+    built.update(
+        model=f"{name}.pt", board_title=name, part=name, counted_by=name, missing=f"{name} " * 3
+    )
+    built["stages"] = [{**built["stages"][2], "name": name, "kind": name}] * 30
+    built["bops_layers"] = [{"name": name, "sparse": 10**15 - 1, "dense": 10**18 - 1, "q": 10**14}]
+    built["steps"] = [{"name": name, "seconds": 12345.6, "cached": True, "file": f"{name}.v"}] * 9
+    built["tools"] = {name: name}
+    built["images_per_second"] = built["latency_ns"] = 123456789012.0
+    built["input"].update(beats=150528, width=24)
+    built["design"]["luts"] = 31400
+    built["agreement"]["mismatches"] = 1
+    built["output"]["classes"] = 20
+    built["confusion"] = [[12345] * 20 for _ in range(20)]
+    built["correct"] = 20 * 12345
+    built["timing"].update(met=False, worst=name)
+    return built
+
+
+def paths(part, above=()):
+    """Return the path to each field of the form; the first item stands for a list."""
+    match part:
+        case Maybe(inner):
+            yield from paths(inner, above)
+        case Record(fields):
+            for name, inner in fields.items():
+                yield (*above, name)
+                yield from paths(inner, (*above, name))
+        case Each(item):
+            yield from paths(item, (*above, 0))
+
+
+def spoken(path):
+    return "".join(f"[{key}]" if key == 0 else f".{key}" for key in path).removeprefix(".")
+
+
+def parent(value, path):
+    for key in path[:-1]:
+        value = value[key]
+    return value
+
+
+def test_the_sample_has_the_form():
+    report.check(sample())
+    report.check(json.loads(json.dumps(sample())))
+    report.check(blank(sample(), FORM))
+    assert report.SCHEMA == 1
+
+
+@pytest.mark.parametrize("path", list(paths(FORM)), ids=spoken)
+def test_a_missing_field_is_named(path):
+    broken = sample()
+    # The encoder has no histogram, of which fields could be missing.
+    broken["stages"] = broken["stages"][2:]
+    del parent(broken, path)[path[-1]]
+    with pytest.raises(ValueError, match=f"^The report has no field {re.escape(spoken(path))}$"):
+        report.check(broken)
+
+
+@pytest.mark.parametrize("path", list(paths(FORM)), ids=spoken)
+def test_a_value_of_the_wrong_kind_is_named(path):
+    broken = sample()
+    broken["stages"] = broken["stages"][2:]
+    parent(broken, path)[path[-1]] = {1}
+    with pytest.raises(
+        ValueError,
+        match=rf"^Field {re.escape(spoken(path))} of the report must be .*, not \{{1\}}$",
+    ):
+        report.render(broken)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "sentence"),
+    [
+        (("schema",), 2, "Field schema of the report must be 1 for this release, not 2"),
+        (("luts",), True, "Field luts of the report must be a whole number from 0 up, not True"),
+        (("luts",), -1, "Field luts of the report must be a whole number from 0 up, not -1"),
+        (("network",), "", "Field network of the report must be text that is not empty, not ''"),
+        (
+            ("fmax_mhz",),
+            float("nan"),
+            "Field fmax_mhz of the report must be a number from 0 up, not nan",
+        ),
+        (
+            ("accuracy",),
+            96.5,
+            "Field accuracy of the report must be a number from 0 to 1, not 96.5",
+        ),
+        (("stages",), "x" * 99, f"Field stages of the report must be a list, not '{'x' * 58}…"),
+        (
+            ("kernels", "histogram"),
+            [1],
+            "Field kernels.histogram of the report must be a list of 10, not [1]",
+        ),
+        (
+            ("stages", 2, "fan_in", "histogram"),
+            {"²": 1},
+            "Field stages[2].fan_in.histogram of the report must be an object whose names are numbers, not {'²': 1}",
+        ),
+        (
+            ("agreement", "mismatches"),
+            10001,
+            "Field agreement.mismatches of the report must be at most agreement.vectors (10000), not 10001",
+        ),
+        (
+            ("output", "classes"),
+            9,
+            "Field confusion of the report must have 9 rows and columns, as output.classes says",
+        ),
+        (
+            ("correct",),
+            9646,
+            "Field correct of the report must be the diagonal of confusion (9645), not 9646",
+        ),
+    ],
+)
+def test_what_a_field_must_be_is_said(path, value, sentence):
+    broken = sample()
+    parent(broken, path)[path[-1]] = value
+    with pytest.raises(ValueError, match=f"^{re.escape(sentence)}$"):
+        report.check(broken)
+
+
+def test_a_report_is_an_object():
+    with pytest.raises(ValueError, match=r"^The report must be an object, not \[\]$"):
+        report.check([])
+
+
+def test_fields_of_later_releases_do_no_harm():
+    later = sample()
+    later["new"] = later["stages"][0]["new"] = later["agreement"]["new"] = 1
+    assert report.render(later) == report.render(sample())
+
+
+def test_every_field_is_in_the_documentation():
+    text = (ROOT / "docs/report.md").read_text(encoding="utf-8")
+    for path in paths(FORM):
+        names = [name for name in path if name != 0]
+        assert f"`{names[-1]}`" in text, spoken(path)
+
+
+@pytest.mark.parametrize("make", [random_vector_network, random_map_network])
+def test_counts_of_a_network_have_the_form(make):
+    built = sample()
+    for seed in range(8):
+        counts = json.loads(json.dumps(summarise(make(np.random.default_rng(seed)))))
+        built["kernels"] = counts["kernels"]
+        built["stages"] = [
+            stage(
+                layer["name"],
+                layer["kind"],
+                fan_in=layer["fan_in"],
+                xi=layer["xi"],
+                k=layer["k"],
+                neurons=layer["neurons"],
+                connections=layer["connections"],
+            )
+            for layer in counts["layers"]
+        ]
+        built["bops_layers"] = [
+            {"name": layer["name"], **{key: layer["bops"][key] for key in ("sparse", "dense", "q")}}
+            for layer in counts["layers"]
+        ]
+        Page(report.render(built))
+
+
+class Page(HTMLParser):
+    """The page as a browser reads it: elements closed in order, nothing from outside."""
+
+    VOID = frozenset({"meta"})
+
+    def __init__(self, text):
+        super().__init__(convert_charrefs=True)
+        self.open, self.ids, self.labels, self.text, self.found = [], [], [], "", []
+        self.feed(text)
+        self.close()
+        assert self.open == [], self.open
+        assert len(self.ids) == len(set(self.ids))
+
+    def handle_starttag(self, tag, attributes):
+        assert len(dict(attributes)) == len(attributes), attributes
+        self.found.append(tag)
+        values = dict(attributes)
+        if tag not in self.VOID:
+            self.open.append(tag)
+        if "id" in values:
+            self.ids.append(values["id"])
+        if values.get("role") == "img":
+            self.labels.append(values["aria-label"])
+        if tag == "figure":
+            assert values["role"] == "img"
+            assert values["aria-label"]
+        for name, value in attributes:
+            assert not name.startswith("on"), name
+            assert name not in ("src", "srcset", "data", "xlink:href", "action"), name
+            assert name != "style" or re.fullmatch(r"min-width:\d+px", value), value
+            assert name != "href" or value.startswith("#"), value
+
+    def handle_endtag(self, tag):
+        assert self.open, f"</{tag}> closes nothing"
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] != "style":
+            self.text += data
+
+
+def words(text):
+    """Return text as it is read: with plain spaces."""
+    return text.replace("\N{NO-BREAK SPACE}", " ")
+
+
+REPORTS = {
+    "sample": sample,
+    "blank": lambda: blank(sample(), FORM),
+    "nasty": lambda: nasty(sample()),
+    "hard": hard,
+}
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_page_is_whole_and_alone(name):
+    built = REPORTS[name]()
+    before = copy.deepcopy(built)
+    text = report.render(built)
+    assert built == before
+    assert report.render(built) == text
+    page = Page(text)
+    assert text.startswith("<!DOCTYPE html>\n<html")
+    expected = [s for s in SECTIONS if s != "kernels" or built["kernels"] is not None]
+    assert page.ids == expected
+    assert not {"script", "img", "link", "iframe", "object", "embed", "base"} & set(page.found)
+    assert "://" not in text
+    assert "url(" not in text
+    assert "@import" not in text
+    text.encode()  # nothing that a file could not hold
+
+
+def test_nothing_of_a_report_becomes_markup():
+    text = report.render(nasty(sample()))
+    shown = "<script>alert(1)</script>\"'&amp;↵����</style><img src=x onerror=y>"
+    assert "<script" not in text
+    assert "<img" not in text
+    assert text.count("</style>") == 1
+    assert html.escape(shown) in text
+    page = Page(text)
+    assert shown in page.text
+    assert any(shown in label for label in page.labels)
+
+
+def test_links_lead_to_sections():
+    text = report.render(sample())
+    assert re.findall(r'href="#([^"]*)"', text) == SECTIONS
+
+
+def test_both_schemes_are_there_and_the_page_may_load_nothing():
+    text = report.render(sample())
+    assert "prefers-color-scheme: dark" in text
+    assert 'name="viewport"' in text
+    assert "default-src &#x27;none&#x27;" in text
+
+
+def test_figures_hold_the_numbers():
+    page = Page(report.render(sample()))
+    labels = words(" ".join(page.labels))
+    for expected in (
+        "input 28×28×1 of 8 bits; encode, encode, 784 bits; flatten0, flatten; linear0, linear, 3,207 LUTs, 16 cycles, 256 bits;",
+        "LUTs 6,331 of 20,800, 30.4 %; Flip-flops 22,643 of 41,600, 54.4 %; Block RAM 0.5 of 50",
+        "Fmax 112.4 MHz, target 100 MHz",
+        "linear0 401,408 dense, 4,634 sparse; scores 5,120 dense, 222 sparse; All layers 668,672 dense, 7,971 sparse",
+        "fan-in in linear0: 256 neurons, 0 to 46 connections, 10.1 on average; 6 neurons with none",
+        "0 ones: 4,120, 51.7 %",
+        "10,000 images equal, 0 different",
+        "Confusion matrix of 10 classes; most often 4 taken for 9 217 times",
+        "netlist 1.2 s, cached; rtl 12.3 s; bitstream 1 min 15 s",
+    ):
+        assert expected in labels
+    shown = words(page.text)
+    for expected in (
+        "5,519",
+        "6,331 with the shell",
+        "0.83",
+        "96.45 %",
+        "9,645 of 10,000, mnist",
+        "100,000,000",
+        "380 ns",
+        "83.9 times fewer than dense",
+        "6,272 bits",
+        "ξ = −3/128",
+        "5,519 + 812",
+        "2,000,000 baud, 50 clocks a bit",
+        "−4.63 %",
+        "Yosys 0.70, synth_xilinx",
+        "5.48.0",
+        "8f" * 32,
+    ):
+        assert expected in shown, expected
+
+
+def test_what_is_not_known_is_said_to_be_so():
+    page = Page(report.render(blank(sample(), FORM)))
+    for expected in (
+        "Not simulated",
+        "Timing not measured",
+        "Fit not known",
+        "No bitstream",
+        "not synthesised",
+        "No layer has a histogram.",
+        "3 steps, 1 of them up to date from an earlier build.",
+    ):
+        assert expected in words(page.text), expected
+    assert "None" not in page.text
+    assert "✓" not in page.text
+
+
+def test_empty_lists_are_drawn_too():
+    empty = blank(sample(), FORM)
+    empty.update(stages=[], bops_layers=[], steps=[], tools={})
+    page = Page(report.render(empty))
+    assert [s for s in SECTIONS if s != "kernels"] == page.ids
+
+
+def change(**fields):
+    built = sample()
+    for name, value in fields.items():
+        if isinstance(value, dict):
+            built[name].update(value)
+        else:
+            built[name] = value
+    return built
+
+
+@pytest.mark.parametrize(
+    ("judge", "fields", "state", "headline", "reason"),
+    [
+        (
+            verdicts.agreement,
+            {},
+            "good",
+            "Hardware equals software",
+            "10,000 of 10,000 images equal in class and scores.",
+        ),
+        (
+            verdicts.agreement,
+            {"agreement": {"scores": False}},
+            "good",
+            "Hardware equals software",
+            "10,000 of 10,000 images equal in class.",
+        ),
+        (
+            verdicts.agreement,
+            {"agreement": {"mismatches": 3, "violations": 2}},
+            "bad",
+            "Hardware and software differ",
+            "3 of 10,000 images differ; the output breaks the rules of streams in 2 cycles.",
+        ),
+        (
+            verdicts.agreement,
+            {"latency_cycles": 39},
+            "bad",
+            "Simulation found a fault",
+            "Latency is 38 cycles, not 39.",
+        ),
+        (
+            verdicts.agreement,
+            {"bops": {"measured": 7972}},
+            "bad",
+            "Simulation found a fault",
+            "7,972 operations measured, not 7,971.",
+        ),
+        (
+            verdicts.agreement,
+            {"agreement": {"vectors": 0}},
+            "open",
+            "Nothing compared",
+            "The simulation had no images.",
+        ),
+        (
+            verdicts.timing,
+            {},
+            "good",
+            "Timing met",
+            "The design keeps 100 MHz, with Fmax 112.4 MHz.",
+        ),
+        (
+            verdicts.timing,
+            {"timing": {"met": False}, "fmax_mhz": None},
+            "bad",
+            "Timing not met",
+            "The design misses 100 MHz. Worst path: linear0, rank 3.",
+        ),
+        # A tool that is content and an Fmax that is too low cannot both be right.
+        (
+            verdicts.timing,
+            {"fmax_mhz": 99.94, "timing": {"worst": None}},
+            "bad",
+            "Timing not met",
+            "The design misses 100 MHz. It reaches 99.9 MHz.",
+        ),
+        (
+            verdicts.timing,
+            {"fmax_mhz": None, "timing": {"met": None}},
+            "open",
+            "Timing not measured",
+            "No tool has placed and routed the design.",
+        ),
+        (verdicts.fit, {}, "good", "Fits", "6,331 of 20,800 LUTs."),
+        (
+            verdicts.fit,
+            {"design": {"luts": 31400, "bram": 51}},
+            "bad",
+            "Does not fit",
+            "Needs 31,400 of 20,800 LUTs, 51 of 50 block RAM.",
+        ),
+        (
+            verdicts.fit,
+            {"design": None, "luts": None},
+            "open",
+            "Should fit",
+            "An estimate before synthesis: 6,369 of 20,800 LUTs.",
+        ),
+        (
+            verdicts.fit,
+            {"capacity": None},
+            "open",
+            "Fit not known",
+            "No capacity is known for this part.",
+        ),
+        (verdicts.bitstream, {}, "good", "Bitstream made", "top.bit"),
+        (verdicts.bitstream, {"bitstream": None}, "open", "No bitstream", "Nothing is missing."),
+    ],
+)
+def test_verdicts(judge, fields, state, headline, reason):
+    built = change(**fields)
+    found = judge(built)
+    assert (found.state, found.headline, words(found.reason)) == (state, headline, reason)
+    text = report.render(built)
+    assert ('class="verdict bad' in text) == (state == "bad")
+    assert headline in Page(text).text
+
+
+def test_a_failure_is_told_in_the_heading_and_in_its_section():
+    text = report.render(change(agreement={"mismatches": 1}, timing={"met": False}))
+    heading = text[: text.index("<main>")]
+    assert heading.count('class="verdict bad"') == 2
+    assert len(re.findall(r'class="verdict bad large"', text)) == 2
+
+
+def test_more_than_the_board_has_is_drawn_beyond_its_mark():
+    text = report.render(change(design={"luts": 41600}))
+    section = text[text.index('id="utilisation"') : text.index('id="timing"')]
+    assert '<rect class="over" x="50%" y="0" width="50%"' in section
+    assert "200.0\N{NO-BREAK SPACE}%" in section
+
+
+def test_a_design_smaller_than_its_core_has_no_shell():
+    row = verdicts.usage(change(design={"luts": 5000}))[0]
+    assert (row.core, row.shell, row.total) == (5000, 0, 5000)
+
+
+def test_a_single_difference_is_seen_among_many():
+    drawn = charts.proportion(999_999, 1)
+    assert '<rect class="wrong" x="99%" y="0" width="1%"' in drawn
+    assert "wrong" not in charts.proportion(10, 0)
+
+
+def test_neurons_without_connections_do_not_hide_the_others():
+    drawn = charts.histogram(charts.bin_counts({0: 1000, 1: 4, 2: 8}), muted=1)
+    assert 'class="gap"' in drawn
+    heights = re.findall(r'class="column[^>]*height="([^"]*)"', drawn)
+    assert heights == ["96", "48", "96"]
+
+
+def test_many_classes_are_drawn_without_numbers_and_stay_small():
+    classes = 1000
+    built = change(output={"classes": classes}, correct=None)
+    built["confusion"] = [[int(a == b) * 50 for a in range(classes)] for b in range(classes)]
+    built["confusion"][3][998] = 7
+    text = report.render(built)
+    Page(text)
+    assert "A cell stands for 10×10 classes." in text
+    assert 'viewBox="0 0 100 100"' in text
+    assert "3 taken for 998 7 times" in words(text)
+    assert len(text) < 500_000
+
+
+# The browser. Each run takes a second or two; one page holds all the frames that are measured.
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+OPTIONS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+#: Opens every table, and tells how wide the page is beside how wide it may be.
+MEASURE = """
+for (const frame of document.querySelectorAll("iframe")) {
+  frame.addEventListener("load", () => {
+    const inside = frame.contentDocument;
+    inside.querySelectorAll("details").forEach((table) => { table.open = true; });
+    const page = inside.documentElement;
+    const hidden = [...inside.querySelectorAll("section")].filter((s) => s.offsetHeight < 40);
+    const cut = [...inside.querySelectorAll("h1, h2, h3, p, dt, dd, div, span, figure")].filter(
+      (e) => !e.closest(".scroll") && e.clientWidth && e.scrollWidth > e.clientWidth + 1
+    );
+    const line = document.createElement("p");
+    line.textContent = JSON.stringify({
+      name: frame.title, wide: page.scrollWidth, room: frame.contentWindow.innerWidth,
+      sections: [...inside.querySelectorAll("section")].map((s) => s.id), hidden: hidden.length,
+      cut: cut.map((e) => e.className + ": " + e.textContent.slice(0, 40)),
+    });
+    document.body.append(line);
+  });
+}
+"""
+
+
+def browse(folder, page):
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if browser is None:
+        pytest.skip(f"needs a browser: none of {', '.join(BROWSERS)} is on PATH")
+    target = folder / "page.html"
+    target.write_text(page, encoding="utf-8")
+    ran = subprocess.run(
+        [
+            browser,
+            *OPTIONS,
+            f"--user-data-dir={folder / 'profile'}",
+            "--virtual-time-budget=10000",
+            "--dump-dom",
+            target.as_uri(),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=180,
+    )
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+def measure(folder, pages):
+    """Return what a browser measures of pages, each a text by its name and width."""
+    frames = "".join(
+        f'<iframe title="{name}" style="width:{width}px;height:900px" '
+        f'srcdoc="{html.escape(text)}"></iframe>'
+        for (name, width), text in pages.items()
+    )
+    # Frames load after the script that listens to them has run.
+    moved = frames.replace("srcdoc=", "data-page=")
+    start = 'for (const f of document.querySelectorAll("iframe")) { f.srcdoc = f.dataset.page; }'
+    page = f"<!DOCTYPE html><body>{moved}<script>{MEASURE}{start}</script></body>"
+    shown = browse(folder, page)
+    found = [json.loads(html.unescape(line)) for line in re.findall(r"<p>(\{.*?\})</p>", shown)]
+    return {(entry["name"], entry["room"]): entry for entry in found}
+
+
+def test_a_browser_finds_the_sections(tmp_path):
+    shown = browse(tmp_path, report.render(sample()))
+    assert Page(shown.removeprefix("<!DOCTYPE html>")).ids == SECTIONS
+
+
+def test_pages_fit_phones_and_desks(tmp_path):
+    pages = {
+        (name, width): report.render(make())
+        for name, make in REPORTS.items()
+        for width in (320, 390, 700, 1000, 1400)
+    }
+    # A page that is too wide must be found out, or all the rest says nothing.
+    wide = report.render(sample()).replace("<main>", '<main><div style="width:999px">x</div>')
+    found = measure(tmp_path, {**pages, ("too wide", 390): wide})
+    assert found.keys() == {*pages, ("too wide", 390)}
+    assert found.pop(("too wide", 390))["wide"] > 999
+    assert {key for key, entry in found.items() if entry["wide"] > entry["room"]} == set()
+    for (name, _), entry in found.items():
+        assert entry["sections"] == [s for s in SECTIONS if s != "kernels" or name != "blank"]
+        assert (entry["hidden"], entry["cut"]) == (0, [])
