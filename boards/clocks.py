@@ -260,15 +260,15 @@ class _Speed:
 
 #: Measured with nextpnr, and for 7-series taken from its data sheet; see docs/boards.md.
 _SPEEDS = {
-    "xc7-1":    _Speed(1.6, 1.30),
-    "xc7-2":    _Speed(1.4, 1.10),
-    "xc7-3":    _Speed(1.2, 1.00),
-    "ecp5-6":   _Speed(2.0, 1.60),
-    "ecp5-7":   _Speed(1.8, 1.45),
-    "ecp5-8":   _Speed(1.6, 1.30),
-    "ice40-hx": _Speed(2.0, 1.60),
-    "ice40-lp": _Speed(3.0, 2.40),
-    "ice40-up": _Speed(4.5, 4.00),
+    "xc7-1":    _Speed(2.5, 1.30),
+    "xc7-2":    _Speed(2.2, 1.10),
+    "xc7-3":    _Speed(2.0, 1.00),
+    "ecp5-6":   _Speed(8.0, 1.60),
+    "ecp5-7":   _Speed(7.4, 1.50),
+    "ecp5-8":   _Speed(6.8, 1.35),
+    "ice40-hx": _Speed(6.5, 0.85),
+    "ice40-lp": _Speed(9.5, 1.30),
+    "ice40-up": _Speed(18.0, 2.20),
 }
 _SLOWEST = {"xc7": "xc7-1", "ecp5": "ecp5-6", "ice40": "ice40-up"}
 

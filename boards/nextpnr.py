@@ -5,7 +5,6 @@ there. The same files give the same bitstream: the seed is fixed.
 """
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -63,6 +62,8 @@ _PACKAGES = {
     "BG256": "CABGA256", "MG285": "CSFBGA285", "BG381": "CABGA381", "BG554": "CABGA554",
     "BG756": "CABGA756", "TG144": "TQFP144",
 }
+#: The default router of ECP5 takes many times as long on networks, whose nets have many readers.
+_ROUTER = {"ecp5": ("--router", "router2"), "ice40": ()}
 _PACKERS = {"ecp5": "ecppack", "ice40": "icepack"}
 
 
@@ -93,9 +94,7 @@ def find_nextpnr(family: str) -> Nextpnr:
     return Nextpnr(*found)
 
 
-def run_tool(
-    command: Sequence[str], folder: Path, log: Path, *, environment: Mapping[str, str] | None = None
-) -> int:
+def run_tool(command: Sequence[str], folder: Path, log: Path) -> int:
     """Run a program in a folder, add what it says to a log, and return its exit code."""
     try:
         with log.open("ab") as file:
@@ -104,7 +103,6 @@ def run_tool(
             done = subprocess.run(
                 command, cwd=folder, stdin=subprocess.DEVNULL, stdout=file,
                 stderr=subprocess.STDOUT, check=False,
-                env=None if environment is None else {**os.environ, **environment},
             )
     except OSError as error:
         if error.filename not in (None, command[0]):
@@ -242,7 +240,7 @@ def place_and_route(
     start_log(log)
     status = run_tool(
         [
-            tools.place, *_device(board), "--json", f"{name}.json", pins, f"{name}.{pins[2:]}",
+            tools.place, *_device(board), *_ROUTER[board.family], "--json", f"{name}.json", pins, f"{name}.{pins[2:]}",
             output, routed.name, *_common(clock_hz, report, seed),
         ],
         folder, log,
@@ -285,7 +283,8 @@ def place_out_of_context(
     start_log(log)
     status = run_tool(
         [
-            tools.place, *_device(part), "--json", f"{name}.json", "--out-of-context",
+            tools.place, *_device(part), *_ROUTER["ecp5"], "--json", f"{name}.json",
+            "--out-of-context",
             *_common(clock_hz, report, seed),
         ],
         folder, log,

@@ -139,7 +139,8 @@ def constraints_for_nextpnr(xdc: str) -> str:
         r'\[get_ports "?([^"\s]+?)"?\]\s*$',
         xdc, re.MULTILINE,
     )
-    return "".join(f"set_property {key} {value} [get_ports {{{port}}}]\n"
+    # Its reader takes neither quotes nor braces for granted.
+    return "".join(f"set_property {key} {value} [get_ports {port}]\n"
                    for key, value, port in kept)
 
 

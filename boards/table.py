@@ -267,9 +267,9 @@ _KEY = Header("M13", "P11", "a 3.3 V serial adapter at J19: its TX to KEY+, its 
                             "and GND")
 
 
-def _ulx3s(size: str, capacity_note: str = "") -> Board:
+def _ulx3s(size: str) -> Board:
     return _board(
-        f"ulx3s_{size.lower()}", f"Radiona ULX3S {size}{capacity_note}", f"LFE5U-{size}-6BG381C",
+        f"ulx3s_{size.lower()}", f"Radiona ULX3S {size}", f"LFE5U-{size}-6BG381C",
         25, f"ulx3s:ULX3S_{size}_Platform", link=_FT231, fastest_baud=3_000_000, leds=_leds(8),
         # The ESP32 on it restarts the board when this pin falls.
         held_high=("L2",), pack=("--compress",), load="openFPGALoader -b ulx3s {file}",
@@ -292,7 +292,7 @@ BOARDS: dict[str, Board] = {
     for board in (
         _board("arty_a7", "Digilent Arty A7-35T", "xc7a35ticsg324-1L", 100,
                "arty_a7:ArtyA7_35Platform", link=_FT2232, fastest_baud=3_000_000, leds=_leds(4),
-               load="openFPGALoader -b arty {file}"),
+               load="openFPGALoader -b arty_a7_35t {file}"),
         _board("arty_a7_100", "Digilent Arty A7-100T", "xc7a100ticsg324-1L", 100,
                "arty_a7:ArtyA7_100Platform", link=_FT2232, fastest_baud=3_000_000, leds=_leds(4),
                load="openFPGALoader -b arty_a7_100t {file}"),
@@ -320,7 +320,7 @@ BOARDS: dict[str, Board] = {
                pack=("--compress",), load="openFPGALoader -c ft232 {file}"),
         _board("icebreaker", "1BitSquared iCEBreaker", "iCE40UP5K-SG48", 12,
                "icebreaker:ICEBreakerPlatform", link=_FT2232, fastest_baud=3_000_000,
-               leds=_leds(2), pll_pad=True, load="openFPGALoader -b ice40_generic {file}"),
+               leds=_leds(2), pll_pad=True, load="iceprog {file}"),
         _board("ice40_hx8k", "Lattice iCE40-HX8K Breakout", "iCE40HX8K-CT256", 12,
                "ice40_hx8k_b_evn:ICE40HX8KBEVNPlatform", link=_FT2232, fastest_baud=3_000_000,
                leds=_leds(8), load="iceprog -S {file}"),

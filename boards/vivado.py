@@ -190,10 +190,10 @@ def parse_timing(text: str) -> Timing:
     """Read what ``report_timing_summary`` wrote."""
     version = re.search(r"^\| Tool Version\s*:\s*Vivado v\.?(\S+)", text, re.MULTILINE)
     release = version[1] if version else None
-    summary = re.search(rf"^\s*WNS\(ns\).*\n[\s-]*\n\s*(NA|{_NUMBER})\s", text, re.MULTILINE)
+    summary = re.search(rf"^\s*WNS\(ns\).*\n[\s-]*\n\s*(NA|inf|{_NUMBER})\s", text, re.MULTILINE)
     if summary is None:
         raise ToolFailed("Vivado wrote no timing summary that can be read")
-    if summary[1] == "NA":
+    if summary[1] in ("NA", "inf"):
         return Timing(None, None, (), release)
     worst = float(summary[1])
 
