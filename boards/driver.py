@@ -377,7 +377,9 @@ def open_board(
     try:
         import serial
     except ImportError:
-        raise ToolMissing("Talking to a board needs pyserial (pip install 'sbnn-hw[host]')") from None
+        raise ToolMissing(
+            "Talking to a board needs pyserial (pip install 'sbnn-hw[host]')"
+        ) from None
     board = None
     for rate in (baud,) if baud else RATES:
         try:

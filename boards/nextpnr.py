@@ -240,8 +240,8 @@ def place_and_route(
     start_log(log)
     status = run_tool(
         [
-            tools.place, *_device(board), *_ROUTER[board.family], "--json", f"{name}.json", pins, f"{name}.{pins[2:]}",
-            output, routed.name, *_common(clock_hz, report, seed),
+            tools.place, *_device(board), *_ROUTER[board.family], "--json", f"{name}.json",
+            pins, f"{name}.{pins[2:]}", output, routed.name, *_common(clock_hz, report, seed),
         ],
         folder, log,
     )
@@ -284,8 +284,7 @@ def place_out_of_context(
     status = run_tool(
         [
             tools.place, *_device(part), *_ROUTER["ecp5"], "--json", f"{name}.json",
-            "--out-of-context",
-            *_common(clock_hz, report, seed),
+            "--out-of-context", *_common(clock_hz, report, seed),
         ],
         folder, log,
     )

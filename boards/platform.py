@@ -7,7 +7,9 @@ import importlib
 import os
 import re
 import warnings
+from collections.abc import Callable, Mapping
 from fractions import Fraction
+from typing import Any
 
 from amaranth import *
 from amaranth.back.verilog import YosysError
@@ -16,7 +18,9 @@ from amaranth.lib import io
 from amaranth.lib.cdc import ResetSynchronizer
 from amaranth.vendor import LatticeECP5Platform, SiliconBluePlatform, XilinxPlatform
 
+from sbnn_hw.boards.clocks import ClockPlan
 from sbnn_hw.boards.results import Prepared
+from sbnn_hw.boards.table import Board
 from sbnn_hw.errors import ToolFailed, ToolMissing, UsageError
 from sbnn_hw.yosys import find_yosys
 
@@ -290,7 +294,8 @@ def _from_pin_file(board):
     return type("PinFilePlatform", (_VENDORS[board.family],), described)
 
 
-def prepare_board(board, shell_factory, clock_plan, sources):
+def prepare_board(board: Board, shell_factory: Callable[[int, int], Any], clock_plan: ClockPlan,
+                  sources: Mapping[str, str]) -> Prepared:
     """Return everything that synthesis reads for a board; the same input gives the same bytes.
 
     Parameters

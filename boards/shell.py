@@ -1,5 +1,8 @@
 """The shell: a network behind a serial line."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from amaranth import *
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
@@ -46,7 +49,8 @@ class Shell(wiring.Component):
         Lights.
     """
 
-    def __init__(self, description, *, divisor, clock_hz, leds=1):
+    def __init__(self, description: Mapping[str, Any], *, divisor: int, clock_hz: int,
+                 leds: int = 1) -> None:
         self._description, self._divisor = description, divisor
         self.wire = wire = Wire.of(description)
         if not wire.batch:

@@ -2,6 +2,7 @@
 
 import os
 import re
+from typing import Any
 
 from amaranth.back import verilog
 
@@ -11,7 +12,7 @@ from sbnn_hw.yosys import find_yosys
 __all__ = ["find_yosys", "to_verilog"]
 
 
-def to_verilog(component, name="top"):
+def to_verilog(component: Any, name: str = "top") -> str:
     """Return the Verilog of a component; nothing in it tells of tools or places."""
     before = os.environ.get("YOSYS")
     os.environ["YOSYS"] = find_yosys()

@@ -13,7 +13,7 @@ __all__ = ["Need", "check_fit", "need"]
 
 #: Tables and registers of a board's shell beside the network: packets, line, addresses. Measured
 #: with Yosys on the shipped models, rounded up.
-_SHELL = {"xc7": (500, 650), "ecp5": (900, 650), "ice40": (900, 650)}
+_SHELL = {"xc7": (600, 650), "ecp5": (900, 650), "ice40": (900, 650)}
 
 #: The same of the AXI4-Stream face of a part without a board.
 _FACE = (60, 60)

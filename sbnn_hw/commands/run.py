@@ -40,9 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--resize", action="store_true", help="scale image files to the size that the model takes"
     )
-    parser.add_argument(
-        "--invert", action="store_true", help="swap black and white of image files"
-    )
+    parser.add_argument("--invert", action="store_true", help="swap black and white of image files")
     parser.add_argument(
         "--baud", metavar="RATE", type=int, help="baud rate (default: the usual ones are tried)"
     )
@@ -85,9 +83,7 @@ def run(args: argparse.Namespace) -> None:
         raise UsageError(f"Timeout must be above 0 and at most 3600 s, not {args.timeout:g}")
     network = open_network(args.model)
     pixels, labels = _load(args, network)
-    with open_board(
-        args.port, baud=args.baud, timeout=args.timeout, tries=args.tries
-    ) as board:
+    with open_board(args.port, baud=args.baud, timeout=args.timeout, tries=args.tries) as board:
         board.check_network(network, str(args.model))
         answers = board.classify(pixels, progress=_Progress(len(pixels)))
         counters = board.counters()

@@ -7,8 +7,8 @@ import signal
 from pathlib import Path
 
 from sbnn_hw.errors import UsageError
+from sbnn_hw.flow.report import JSON
 from sbnn_hw.hardware import Folder, require_amaranth
-from sbnn_hw.report.collect import JSON
 
 logger = logging.getLogger("sbnn_hw")
 

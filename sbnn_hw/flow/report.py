@@ -2,18 +2,15 @@
 
 import json
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sbnn_hw import __version__, bops
 from sbnn_hw.boards.protocol import OVERHEAD, Wire
 from sbnn_hw.boards.table import Board
 from sbnn_hw.files import write_atomically
-from sbnn_hw.report.form import SCHEMA, check
-from sbnn_hw.report.page import render
-from sbnn_hw.steps import Steps, value_digest
-
-if TYPE_CHECKING:
-    from sbnn_hw.flow import Built, Plan
+from sbnn_hw.flow.plan import Built, Plan
+from sbnn_hw.flow.steps import Steps, value_digest
+from sbnn_hw.report import SCHEMA, check, render
 
 __all__ = ["HTML", "JSON", "make_report"]
 
@@ -22,9 +19,7 @@ JSON, HTML = "report.json", "report.html"
 _SYNTHESIS = {"xc7": "synth_xilinx", "ecp5": "synth_ecp5", "ice40": "synth_ice40"}
 
 
-def make_report(
-    plan: "Plan", built: "Built", steps: Steps, tools: dict[str, str]
-) -> dict[str, Any]:
+def make_report(plan: Plan, built: Built, steps: Steps, tools: dict[str, str]) -> dict[str, Any]:
     """Return the report of a build, and write it as JSON and as a page."""
     report = _gather(plan, built, steps, tools)
     check(report)
@@ -35,7 +30,7 @@ def make_report(
     return report
 
 
-def _gather(plan: "Plan", built: "Built", steps: Steps, tools: dict[str, str]) -> dict[str, Any]:
+def _gather(plan: Plan, built: Built, steps: Steps, tools: dict[str, str]) -> dict[str, Any]:
     network, target = built.network, plan.target
     counts = bops.summarise(network)
     verdict = built.simulated["verdict"] if built.simulated else None
@@ -145,7 +140,7 @@ def _agreement(verdict: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _link_rate(built: "Built") -> float | None:
+def _link_rate(built: Built) -> float | None:
     """Return how many images a second the serial line lets through, in full packets."""
     if built.clock is None or not built.description:
         return None
@@ -155,7 +150,7 @@ def _link_rate(built: "Built") -> float | None:
     return built.clock.baud.rate / 10 / (wire.image_bytes + OVERHEAD / wire.batch)
 
 
-def _stages(built: "Built", counts: dict[str, Any]) -> list[dict[str, Any]]:
+def _stages(built: Built, counts: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the stages of the pipeline, with what is known of each."""
     layers = {layer["name"]: layer for layer in counts["layers"]}
     described = {stage["name"]: stage for stage in built.description.get("stages", [])}

@@ -32,19 +32,29 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def code_digest(*packages: str) -> str:
+def code_digest(*names: str) -> str:
     """Return the digest of this project's own sources: what made a file, as much as what it read.
 
-    Only the files of these packages themselves count, not those of packages below.
+    Parameters
+    ----------
+    names : str
+        Modules, or packages: of these the files themselves count, not those of packages below.
     """
     digest = hashlib.sha256()
-    for name in packages:
+    for name in names:
         spec = importlib.util.find_spec(name)
-        for place in sorted((spec and spec.submodule_search_locations) or []):
-            for path in sorted(Path(place).iterdir()):
-                if path.suffix in (".py", ".cpp", ".v"):
-                    digest.update(f"{name}/{path.name}\0".encode())
-                    digest.update(hashlib.sha256(path.read_bytes()).digest())
+        if spec is None:
+            raise ValueError(f"Source must be a module of this project, not {name!r}")
+        places = spec.submodule_search_locations
+        files = (
+            [Path(spec.origin)]
+            if not places and spec.origin
+            else [path for place in places or () for path in Path(place).iterdir()]
+        )
+        for path in sorted(files):
+            if path.suffix in (".py", ".cpp", ".v"):
+                digest.update(f"{name}/{path.name}\0".encode())
+                digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()
 
 

@@ -1,0 +1,208 @@
+"""The steps from hardware to a board: synthesis, place and route, bitstream."""
+
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from sbnn_hw.boards.nextpnr import (
+    bram_blocks,
+    place_and_route,
+    place_out_of_context,
+    synthesise_board,
+)
+from sbnn_hw.boards.openxc7 import run_openxc7
+from sbnn_hw.boards.results import Prepared, Routed
+from sbnn_hw.boards.table import Part
+from sbnn_hw.boards.vivado import check_project, find_vivado, part_project, run_vivado
+from sbnn_hw.errors import ToolMissing
+from sbnn_hw.flow.context import Flow
+from sbnn_hw.flow.plan import BOARD, Built, routes, xilinx_toolchain
+from sbnn_hw.flow.steps import code_digest, file_digest
+from sbnn_hw.hardware import AXI, DESCRIPTION, VERILOG
+from sbnn_hw.tools import version_of
+from sbnn_hw.yosys import Counts, synthesise
+
+__all__ = ["route", "synthesise_all"]
+
+# What makes the files of a board, and what places and routes them.
+_ROUTE_CODE = tuple(
+    f"sbnn_hw.boards.{name}" for name in ("nextpnr", "openxc7", "results", "vivado")
+)
+_SHELL_CODE = (
+    *_ROUTE_CODE,
+    *(f"sbnn_hw.boards.{name}" for name in ("packets", "platform", "protocol", "shell", "uart")),
+    *("sbnn_hw.rtl_gen.axi", "sbnn_hw.rtl_gen.gather", "sbnn_hw.rtl_gen.verilog", "sbnn_hw.yosys"),
+)
+
+
+def _prepare(flow: Flow, built: Built) -> Prepared:
+    """Return the files around the core: a board's shell and pins, or the AXI4-Stream face."""
+    target = flow.plan.target
+    verilog = (flow.plan.out / VERILOG).read_text(encoding="utf-8")
+    if isinstance(target, Part):
+        face = (flow.plan.out / AXI).read_text(encoding="utf-8")
+        sources = {"top.v": verilog, "top_axi.v": face}
+        if target.family != "xc7":
+            return Prepared("top_axi", sources)
+        return part_project(target, built.clock_hz, sources)
+    from sbnn_hw.boards.platform import prepare_board
+    from sbnn_hw.boards.shell import Shell
+
+    def shell(divisor: int, leds: int) -> Any:
+        return Shell(built.description, divisor=divisor, clock_hz=built.clock_hz, leds=leds)
+
+    assert built.clock is not None
+    return prepare_board(target, shell, built.clock, {"top.v": verilog})
+
+
+def synthesise_all(flow: Flow, built: Built) -> None:
+    target, place = flow.plan.target, flow.plan.out / BOARD
+    verilog = (flow.plan.out / VERILOG).read_text(encoding="utf-8")
+
+    def make() -> tuple[Any, list[str]]:
+        flow.say("synthesis", f"preparing {target.name}")
+        prepared = _prepare(flow, built)
+        # What an earlier build left must not be taken for a part of this one.
+        shutil.rmtree(place, ignore_errors=True)
+        prepared.write(place)
+        if target.family == "xc7" and (wrong := check_project(place)):
+            raise AssertionError(f"The Vivado project is not consistent: {wrong[0]}")
+        flow.say("synthesis", "Yosys: the network by itself, and the whole design")
+        with ThreadPoolExecutor(2) as pool:
+            core = pool.submit(synthesise, verilog, target.family)
+            whole = pool.submit(
+                synthesise_board,
+                prepared.files,
+                target.family,
+                place,
+                top=prepared.name,
+                pins=flow.plan.board is not None,
+            )
+            counts = {
+                "core": _counts(core.result().counts, target.family),
+                "whole": _counts(whole.result().counts, target.family),
+            }
+        names = sorted({*prepared.files, f"{prepared.name}.json"})
+        return counts, [f"{BOARD}/{name}" for name in [f"{prepared.name}.json", *names]]
+
+    reads = {
+        "verilog": file_digest(flow.plan.out / VERILOG),
+        "face": file_digest(flow.plan.out / AXI),
+        "description": file_digest(flow.plan.out / DESCRIPTION),
+        "target": _plain(target),
+        "clock": _plain(built.clock) if built.clock else built.clock_hz,
+        "code": code_digest(*_SHELL_CODE),
+        "tools": [flow.tools["yosys"], flow.tools.get("amaranth-boards")],
+    }
+    found = flow.steps.run("synthesis", reads, make)
+    built.core, built.whole = found["core"], found["whole"]
+
+
+def _counts(counts: Counts, family: str) -> dict[str, Any]:
+    return {
+        "luts": counts.luts,
+        "ffs": counts.flip_flops,
+        "bram": bram_blocks(counts, family),
+        "carries": counts.carries,
+        "dsps": counts.dsps,
+        "srls": counts.srls,
+        "lutram": counts.lutram,
+    }
+
+
+def route(flow: Flow, built: Built) -> None:
+    plan, target, place = flow.plan, flow.plan.target, flow.plan.out / BOARD
+    toolchain = "nextpnr"
+    if target.family == "xc7":
+        try:
+            toolchain = xilinx_toolchain(plan)
+        except ToolMissing as error:
+            if plan.toolchain != "auto" or plan.until == "bitstream":
+                raise
+            built.missing = str(error)
+            return
+    elif not routes(plan):
+        built.missing = f"No timing was found for {target.name}: it has no board, and so no pins"
+        return
+    stages = [stage["name"] for stage in built.description["stages"]]
+    bitstream = (
+        None if plan.board is None else ("design.bin" if target.family == "ice40" else "design.bit")
+    )
+
+    def make() -> tuple[Any, list[str]]:
+        flow.say("bitstream", f"{toolchain} for {target.name}: a minute or more")
+        routed = _run(flow, toolchain, place, built, stages)
+        if routed.bitstream is not None and routed.met and bitstream:
+            final = plan.out / bitstream
+            partial = final.with_name(f".{bitstream}.part")
+            shutil.copyfile(routed.bitstream, partial)
+            partial.replace(final)
+        value = {
+            "fmax_mhz": routed.fmax_mhz,
+            "met": routed.met,
+            "worst": routed.worst,
+            "tool": routed.tool,
+            "utilisation": {name: list(pair) for name, pair in routed.utilisation.items()},
+        }
+        files = [f"{BOARD}/{routed.log.relative_to(place)}"]
+        return value, [bitstream, *files] if routed.met and bitstream else files
+
+    if bitstream:
+        reads_files = sorted(
+            path
+            for path in place.iterdir()
+            if path.suffix in (".json", ".lpf", ".pcf", ".xdc", ".tcl", ".v", ".il")
+            and path.name not in ("route.json", "cells.json")
+        )
+    else:
+        reads_files = sorted(place.glob("top_axi.json"))
+    reads = {
+        "files": {path.name: file_digest(path) for path in reads_files},
+        "target": _plain(target),
+        "clock": built.clock_hz,
+        "toolchain": toolchain,
+        "tool": flow.tools.get("nextpnr") or _toolchain_version(toolchain),
+        "code": code_digest(*_ROUTE_CODE),
+    }
+    built.routed = flow.steps.run("bitstream", reads, make)
+    if bitstream and not built.routed["met"]:
+        (plan.out / bitstream).unlink(missing_ok=True)
+
+
+def _run(flow: Flow, toolchain: str, place: Path, built: Built, stages: list[str]) -> Routed:
+    target = flow.plan.target
+    if isinstance(target, Part):
+        if toolchain == "vivado":
+            return run_vivado(
+                place, clock_hz=built.clock_hz, stages=stages, name="top_axi", bitstream=False
+            )
+        return place_out_of_context(place, target, clock_hz=built.clock_hz, stages=stages)
+    if toolchain == "vivado":
+        return run_vivado(place, clock_hz=built.clock_hz, stages=stages)
+    if toolchain == "openxc7":
+        prepared = _prepare(flow, built)
+        return run_openxc7(
+            prepared, target, place / "openxc7", clock_hz=built.clock_hz, stages=stages
+        )[0]
+    return place_and_route(place, target, clock_hz=built.clock_hz, stages=stages)
+
+
+def _toolchain_version(toolchain: str) -> str:
+    if toolchain == "vivado":
+        return version_of(find_vivado())
+    return toolchain
+
+
+def _plain(value: Any) -> Any:
+    """Return a dataclass as values that JSON knows; fractions become text."""
+
+    def simple(each: Any) -> Any:
+        if isinstance(each, dict):
+            return {str(key): simple(inner) for key, inner in each.items()}
+        if isinstance(each, list | tuple):
+            return [simple(inner) for inner in each]
+        return each if isinstance(each, int | float | str | bool | None) else str(each)
+
+    return simple(asdict(value))

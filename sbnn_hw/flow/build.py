@@ -1,0 +1,79 @@
+"""Walk all steps of a build, and report."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from sbnn_hw.errors import Disagreement, TimingMissed
+from sbnn_hw.files import check_writable, exclusive
+from sbnn_hw.fit import check_fit
+from sbnn_hw.flow.board_steps import route, synthesise_all
+from sbnn_hw.flow.context import Flow
+from sbnn_hw.flow.network_steps import (
+    choose_clock,
+    choose_images,
+    choose_options,
+    fold,
+    generate,
+    simulate,
+)
+from sbnn_hw.flow.plan import Built, Plan, require_tools
+from sbnn_hw.flow.report import JSON, make_report
+from sbnn_hw.flow.steps import Steps
+from sbnn_hw.hardware import AGREEMENT
+
+__all__ = ["build"]
+
+
+def build(plan: Plan, progress: Callable[[str, str], None] | None = None) -> dict[str, Any]:
+    """Build, and return the report.
+
+    Parameters
+    ----------
+    plan : Plan
+        What shall be built.
+    progress : callable, optional
+        Called with the name of a step and a few words, whenever there is something to say.
+    """
+    say = progress or (lambda step, text: None)
+    tools = require_tools(plan)
+    check_writable(plan.out / JSON)
+    with exclusive(plan.out / "build"):
+        return _walk(Flow(plan, Steps(plan.out, say), tools, say))
+
+
+def _walk(flow: Flow) -> dict[str, Any]:
+    plan = flow.plan
+    network, trained_on = fold(flow)
+    images, labelled = choose_images(flow, network, trained_on)
+    built = Built(network)
+    problem: Exception | None = None
+    if plan.reaches("rtl"):
+        choose_clock(flow, built)
+        if plan.reaches("synthesis"):
+            # At once: a network that is far too large need not even be generated.
+            built.fit = check_fit(network, plan.target, force=plan.force)
+        generate(flow, built, choose_options(flow, built), images)
+    try:
+        if plan.reaches("simulation"):
+            simulate(flow, built, images, labelled)
+        if plan.reaches("synthesis"):
+            built.fit = check_fit(network, plan.target, built.description, force=plan.force)
+            synthesise_all(flow, built)
+        if plan.reaches("bitstream"):
+            route(flow, built)
+    except Disagreement as error:
+        problem = error
+        verdict = json.loads((plan.out / AGREEMENT).read_text(encoding="utf-8"))
+        built.simulated = {"verdict": verdict, "confusion": None}
+    report = make_report(plan, built, flow.steps, flow.tools)
+    if problem is not None:
+        raise problem
+    if built.routed is not None and not built.routed["met"]:
+        raise TimingMissed(
+            f"The design reaches {built.routed['fmax_mhz']:.1f} MHz on {plan.target.name}, not "
+            f"{built.clock_hz / 1e6:g}: its slowest path is in {built.routed['worst']} (try "
+            f"--levels {max(1, built.description['options']['levels_per_stage'] - 1)}, or a "
+            "lower --clock)"
+        )
+    return report

@@ -1,0 +1,238 @@
+"""The steps up to hardware that is shown to be right: fold, generate, simulate."""
+
+import hashlib
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sbnn_hw import datasets, netlist
+from sbnn_hw.boards.clocks import levels_for, plan_clock
+from sbnn_hw.boards.openxc7 import wants_split_pairs
+from sbnn_hw.boards.table import Board
+from sbnn_hw.datasets import Images
+from sbnn_hw.errors import DataMissing, ModelRejected, ToolMissing
+from sbnn_hw.fit import need
+from sbnn_hw.flow.context import Flow
+from sbnn_hw.flow.plan import Built, xilinx_toolchain
+from sbnn_hw.flow.steps import code_digest, file_digest
+from sbnn_hw.hardware import (
+    AGREEMENT,
+    AXI,
+    DESCRIPTION,
+    NETLIST,
+    SUITE,
+    VERILOG,
+    generate_design,
+    random_images,
+)
+from sbnn_hw.models import open_network
+from sbnn_hw.netlist import Network
+
+if TYPE_CHECKING:
+    from sbnn_hw.rtl_gen.lower import Options
+
+__all__ = ["choose_clock", "choose_images", "choose_options", "fold", "generate", "simulate"]
+
+#: The clock, where there is no board and none was named.
+_CLOCK_HZ = 100_000_000
+
+#: Random images, where there are no others.
+_RANDOM = 1000
+
+
+def fold(flow: Flow) -> tuple[Network, str | None]:
+    model = flow.plan.model
+    if not model.is_file():
+        raise ModelRejected(f"No model at {model} (train one with `sbnn-hw train`)")
+
+    def make() -> tuple[Any, list[str]]:
+        network = open_network(model)
+        netlist.save(network, flow.plan.out / NETLIST)
+        return {"data": _trained_on(model)}, [NETLIST]
+
+    packages = ["sbnn_hw.assemble", "sbnn_hw.exact", "sbnn_hw.models", "sbnn_hw.netlist"]
+    if model.suffix == ".pt":
+        packages.append("sbnn_hw.train")
+    reads = {
+        "model": file_digest(model),
+        "kind": model.suffix,
+        "code": code_digest(*packages),
+        "torch": flow.tools.get("torch"),
+    }
+    found = flow.steps.run("netlist", reads, make)
+    return netlist.load(flow.plan.out / NETLIST), found["data"]
+
+
+def _trained_on(model: Path) -> str | None:
+    """Return the data set that a checkpoint says it was trained on, if it is a known one."""
+    if model.suffix != ".pt":
+        return None
+    from sbnn_hw.train.checkpoint import load_checkpoint
+
+    name = load_checkpoint(model).training.get("data")
+    return name if isinstance(name, str) and name in datasets.DATASETS else None
+
+
+def choose_images(
+    flow: Flow, network: Network, trained_on: str | None
+) -> tuple[Images, str | None]:
+    """Return the images to simulate, and the data set they are of, if they have labels."""
+    name = flow.plan.data or trained_on
+    if name is not None:
+        dataset = datasets.find(name)
+        fits = dataset.shape == tuple(network.input.shape)
+        if flow.plan.data and not (fits and dataset.classes == network.classes):
+            raise ModelRejected(
+                f"{flow.plan.model} takes images of {'×'.join(map(str, network.input.shape))} "
+                f"in {network.classes} classes, but {dataset.name} has "
+                f"{'×'.join(map(str, dataset.shape))} in {dataset.classes}"
+            )
+        try:
+            if fits:
+                return dataset.load("test", flow.plan.data_root), name
+        except (DataMissing, ToolMissing) as error:
+            if flow.plan.data:
+                raise
+            flow.say("netlist", f"random images, since {error}")
+    pixels = random_images(network, _RANDOM)
+    return Images(pixels, np.zeros(len(pixels), np.uint8)), None
+
+
+def choose_clock(flow: Flow, built: Built) -> None:
+    target = flow.plan.target
+    if isinstance(target, Board):
+        built.clock = plan_clock(target, flow.plan.clock_hz)
+        built.clock_hz = built.clock.hz
+    else:
+        built.clock_hz = flow.plan.clock_hz or _CLOCK_HZ
+
+
+def choose_options(flow: Flow, built: Built) -> "Options":
+    from sbnn_hw.rtl_gen.lower import Options
+
+    target = flow.plan.target
+    split = flow.plan.toolchain == "openxc7" or (
+        flow.plan.toolchain == "auto"
+        and target.family == "xc7"
+        and flow.plan.reaches("bitstream")
+        and _has_only_openxc7(flow)
+    )
+    levels = flow.plan.levels
+    if levels is None:
+        levels = levels_for(target.speed_class, built.clock_hz)
+    options = Options(
+        family=target.family,
+        levels_per_stage=levels,
+        split_pairs=split and wants_split_pairs("openxc7"),
+        **flow.plan.options,
+    )
+    return _smaller(flow, built, options) if options.input == "auto" else options
+
+
+def _smaller(flow: Flow, built: Built, options: "Options") -> "Options":
+    """Take pixels one by one where whole images would not fit: the line brings no more."""
+    from sbnn_hw.rtl_gen.design import outline
+
+    network, target = built.network, flow.plan.target
+    room = target.capacity
+    if not flow.plan.reaches("synthesis") or built.fit is None or room is None:
+        return options
+    # Registers are not in the estimate: there may be no room even where tables are few.
+    if built.fit.luts < room.luts / 2 or len(network.input.shape) == 1:
+        return options
+    if need(network, target, outline(network, options)).fits(target):
+        return options
+    pixels = replace(options, input="pixel")
+    if not need(network, target, outline(network, pixels)).fits(target):
+        return options
+    flow.say("rtl", f"pixels one by one: whole images do not fit {target.name}")
+    return pixels
+
+
+def _has_only_openxc7(flow: Flow) -> bool:
+    try:
+        return xilinx_toolchain(flow.plan) == "openxc7"
+    except ToolMissing:
+        return False
+
+
+def generate(flow: Flow, built: Built, options: "Options", images: Images) -> None:
+    network = built.network
+
+    def make() -> tuple[Any, list[str]]:
+        generate_design(network, flow.plan.out, options, images.pixels)
+        tests = sorted(path.name for path in (flow.plan.out / "tests").iterdir())
+        suite = [f"tests/{name}" for name in tests if (flow.plan.out / "tests" / name).is_file()]
+        return {}, [VERILOG, DESCRIPTION, AXI, NETLIST, *suite]
+
+    reads = {
+        "network": network.digest,
+        "options": asdict(options),
+        "vectors": _array_digest(images.pixels[:SUITE]),
+        "code": code_digest("sbnn_hw.rtl_gen", "sbnn_hw.netlist", "sbnn_hw.sim"),
+        "tools": [flow.tools["amaranth"], flow.tools["yosys"]],
+    }
+    flow.steps.run("rtl", reads, make)
+    built.description = flow.folder.load()[2]
+
+
+def simulate(flow: Flow, built: Built, images: Images, labelled: str | None) -> None:
+    from sbnn_hw.sim.agreement import check_agreement
+
+    network, verilog, description = flow.folder.load()
+    classes = network.classes
+
+    def make() -> tuple[Any, list[str]]:
+        # A verdict of another run must not outlive one that breaks off.
+        flow.folder.remove(AGREEMENT)
+        runs = [
+            check_agreement(
+                network,
+                verilog,
+                description,
+                images.pixels,
+                stalls=stalls,
+                progress=lambda text: flow.say("simulation", text),
+            )
+            for stalls in (False, True)
+        ]
+        steady, stalled = runs
+        counts = np.zeros((classes, classes), np.int64)
+        if labelled:
+            answered = steady.classes[: len(images)]
+            np.add.at(counts, (images.labels[: len(answered)], answered), 1)
+        verdict = flow.folder.record(
+            steady,
+            network,
+            description,
+            verilog,
+            labelled or "random",
+            stalled={
+                "vectors": stalled.vectors,
+                "mismatches": stalled.mismatches,
+                "violations": stalled.violations,
+                "cycles": stalled.cycles,
+            },
+        )
+        for run in runs:
+            flow.folder.insist(run)
+        confusion = counts.tolist() if labelled else None
+        return {"verdict": verdict, "confusion": confusion}, [AGREEMENT]
+
+    reads = {
+        "verilog": file_digest(flow.plan.out / VERILOG),
+        "description": file_digest(flow.plan.out / DESCRIPTION),
+        "network": network.digest,
+        "pixels": _array_digest(images.pixels),
+        "labels": _array_digest(images.labels) if labelled else None,
+        "data": labelled,
+        "code": code_digest("sbnn_hw.sim", "sbnn_hw.netlist", "sbnn_hw.bops"),
+        "tools": [flow.tools["verilator"], flow.tools["compiler"]],
+    }
+    built.simulated = flow.steps.run("simulation", reads, make)
+
+
+def _array_digest(array: Any) -> str:
+    return hashlib.sha256(repr(array.shape).encode() + np.ascontiguousarray(array).data).hexdigest()

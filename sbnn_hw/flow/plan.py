@@ -1,0 +1,187 @@
+"""What shall be built, and whether the tools for it are here."""
+
+import platform
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sbnn_hw.boards.clocks import ClockPlan
+from sbnn_hw.boards.nextpnr import find_nextpnr
+from sbnn_hw.boards.openxc7 import find_openxc7, require_openxc7
+from sbnn_hw.boards.table import Board, Part
+from sbnn_hw.boards.vivado import find_vivado
+from sbnn_hw.errors import ToolMissing, UsageError
+from sbnn_hw.fit import Need
+from sbnn_hw.hardware import require_amaranth
+from sbnn_hw.models import require_torch
+from sbnn_hw.netlist import Network
+from sbnn_hw.tools import version_of
+from sbnn_hw.yosys import find_yosys
+
+__all__ = [
+    "BOARD",
+    "TOOLCHAINS",
+    "UNTIL",
+    "Built",
+    "Plan",
+    "default_folder",
+    "require_tools",
+    "routes",
+    "xilinx_toolchain",
+]
+
+#: The steps, in order; a build may end after each.
+UNTIL = ("netlist", "rtl", "simulation", "synthesis", "bitstream")
+
+#: Files of the board's project lie here, below the build's folder.
+BOARD = "board"
+
+TOOLCHAINS = ("auto", "vivado", "openxc7")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What shall be built.
+
+    Parameters
+    ----------
+    model : Path
+        A checkpoint or a netlist.
+    target : Board or Part
+        For what; a part without a board gets the network with AXI4-Stream, out of context.
+    out : Path
+        The folder.
+    until : str, optional
+        The last step; as far as the tools that are here go, if there is none.
+    clock_hz : int, optional
+        The clock; the board's own if there is none.
+    levels : int, optional
+        Tables between registers; as many as the clock allows if there is none.
+    toolchain : str
+        What makes bitstreams for 7-series: ``vivado``, ``openxc7``, or ``auto``: whichever is here.
+    force : bool
+        Go on with a design that is too large.
+    data : str, optional
+        The data set to simulate; the one that a checkpoint was trained on if there is none.
+    data_root : Path, optional
+        Where data sets are.
+    options : dict
+        More options of the hardware.
+    """
+
+    model: Path
+    target: Board | Part
+    out: Path
+    until: str | None = None
+    clock_hz: int | None = None
+    levels: int | None = None
+    toolchain: str = "auto"
+    force: bool = False
+    data: str | None = None
+    data_root: Path | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.until is not None and self.until not in UNTIL:
+            raise UsageError(f"Until must be one of {', '.join(UNTIL)}, not {self.until!r}")
+        if self.toolchain not in TOOLCHAINS:
+            raise UsageError(
+                f"Toolchain must be one of {', '.join(TOOLCHAINS)}, not {self.toolchain!r}"
+            )
+        if self.toolchain != "auto" and self.target.family != "xc7":
+            raise UsageError(
+                f"Toolchain {self.toolchain} is for 7-series FPGAs, and {self.target.name} has none"
+            )
+        if self.toolchain == "openxc7" and self.board is None:
+            raise UsageError("Toolchain openxc7 builds for boards; a part without one has no pins")
+
+    @property
+    def board(self) -> Board | None:
+        """The board, if there is one."""
+        return self.target if isinstance(self.target, Board) else None
+
+    def reaches(self, step: str) -> bool:
+        """Whether the build goes as far as a step."""
+        return self.until is None or UNTIL.index(self.until) >= UNTIL.index(step)
+
+
+@dataclass
+class Built:
+    """What is known of a build so far, for the report."""
+
+    network: Network
+    description: dict[str, Any] = field(default_factory=dict)
+    clock: ClockPlan | None = None
+    clock_hz: int = 0
+    fit: Need | None = None
+    simulated: dict[str, Any] | None = None
+    core: dict[str, Any] | None = None
+    whole: dict[str, Any] | None = None
+    routed: dict[str, Any] | None = None
+    missing: str | None = None
+
+
+def default_folder(model: Path, target: Board | Part) -> Path:
+    """Return where a build goes if nobody says: a plain name, whatever the model's."""
+    return Path("build") / re.sub(r"[^\w.-]+", "_", f"{model.stem}-{target.name}")
+
+
+def require_tools(plan: Plan) -> dict[str, str]:
+    """Make sure, before the first step starts, that all tools are here; return their versions."""
+    if plan.model.suffix == ".pt":
+        require_torch()
+    packages = ["numpy"]
+    programs = {}
+    stated = {"python": platform.python_version()}
+    if plan.model.suffix == ".pt":
+        packages.append("torch")
+    if plan.reaches("rtl"):
+        require_amaranth()
+        packages.append("amaranth")
+        programs["yosys"] = find_yosys()
+        if plan.board is not None and plan.reaches("synthesis"):
+            packages.append("amaranth-boards")
+    if plan.reaches("simulation"):
+        from sbnn_hw.sim.verilator import require
+
+        verilator, compiler = require()
+        stated |= {"verilator": verilator.version, "compiler": compiler.version}
+    if plan.reaches("bitstream") and plan.target.family != "xc7" and routes(plan):
+        programs["nextpnr"] = find_nextpnr(plan.target.family).place
+    if plan.until == "bitstream":
+        if plan.target.family == "xc7":
+            xilinx_toolchain(plan)
+        elif not routes(plan):
+            raise UsageError(
+                f"There is no bitstream for {plan.target.name} without a board (--board)"
+            )
+    stated |= {name: version_of(name) for name in packages}
+    return stated | {name: version_of(path) for name, path in programs.items()}
+
+
+def routes(plan: Plan) -> bool:
+    """Whether nextpnr has something to say: without a board, for ECP5 only."""
+    return plan.board is not None or plan.target.family == "ecp5"
+
+
+def xilinx_toolchain(plan: Plan) -> str:
+    """Return what makes a bitstream for a 7-series FPGA here, or say how to get it."""
+    if plan.toolchain == "vivado":
+        find_vivado()
+        return "vivado"
+    board = plan.board
+    if plan.toolchain == "openxc7":
+        assert board is not None
+        require_openxc7(board)
+        return "openxc7"
+    try:
+        find_vivado()
+        return "vivado"
+    except ToolMissing:
+        if board is not None and find_openxc7(board) is not None:
+            return "openxc7"
+    raise ToolMissing(
+        f"No bitstream was made for {plan.target.name}, since neither Vivado nor openXC7 is on "
+        f"PATH: run {plan.out / BOARD}/build_*.sh where Vivado is, or install openXC7"
+    )
