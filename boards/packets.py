@@ -46,7 +46,8 @@ class Check(wiring.Component):
         # Its own way to start takes a table more for each bit than a reset.
         processor = CHECK(data_width=1).create()
         m.submodules.crc = ResetInserter(self.start)(processor)
-        bits, left = Signal(8), Signal(range(9))
+        bits = Signal(8)
+        left = Signal(range(9))
         m.d.comb += [
             processor.data.eq(bits[0]),
             processor.valid.eq(self.busy),

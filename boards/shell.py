@@ -127,9 +127,13 @@ class Shell(wiring.Component):
         many = range(4 * batch)
         under_way, vain, kept, needed = (Signal(many, name=name) for name in (
             "under_way", "vain", "kept", "needed"))
-        waiting, void, side = Signal(), Signal(), Signal()
-        base, offset = Signal(range(half + wire.result_bytes)), Signal(range(wire.result_bytes))
-        answered, over = Signal(), Signal()
+        waiting = Signal()
+        forget = Signal()
+        side = Signal()
+        base = Signal(range(half + wire.result_bytes))
+        offset = Signal(range(wire.result_bytes))
+        answered = Signal()
+        over = Signal()
         shown = Signal(wire.index_bits)
         result = Signal(8 * wire.result_bytes)
         m.d.comb += [
@@ -141,8 +145,8 @@ class Shell(wiring.Component):
         with m.FSM(name="collect"):
             with m.State("IDLE"):
                 m.d.sync += offset.eq(0)
-                with m.If(void):
-                    m.d.sync += void.eq(0)
+                with m.If(forget):
+                    m.d.sync += forget.eq(0)
                     m.d.sync += vain.eq(under_way - Mux(waiting, needed - kept, 0))
                     with m.If(~waiting):
                         m.d.sync += [kept.eq(0), base.eq(0)]
@@ -169,12 +173,15 @@ class Shell(wiring.Component):
 
         # One packet is answered at a time; what is over while there is no time for it is dropped.
         free = Signal()
-        images, busy, errors = Signal(32), Signal(32), Signal(32)
-        reply, number = Signal(8), Signal(16)
+        images = Signal(32)
+        busy = Signal(32)
+        errors = Signal(32)
+        reply = Signal(8)
+        number = Signal(16)
         said = Signal(96)
         m.d.comb += free.eq(speaker.idle & ~waiting)
         with m.If(listener.refused | (listener.accepted & ~free)):
-            m.d.sync += [errors.eq(errors + 1), void.eq(1)]
+            m.d.sync += [errors.eq(errors + 1), forget.eq(1)]
         with m.If(under_way != 0):
             m.d.sync += busy.eq(busy + 1)
         m.d.comb += [speaker.kind.eq(reply), speaker.number.eq(number)]
