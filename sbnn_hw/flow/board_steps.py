@@ -67,7 +67,7 @@ def synthesise_all(flow: Flow, built: Built) -> None:
         # What an earlier build left must not be taken for a part of this one.
         shutil.rmtree(place, ignore_errors=True)
         prepared.write(place)
-        if target.family == "xc7" and (wrong := check_project(place)):
+        if target.family == "xc7" and (wrong := check_project(place, prepared.name)):
             raise AssertionError(f"The Vivado project is not consistent: {wrong[0]}")
         flow.say("synthesis", "Yosys: the network by itself, and the whole design")
         with ThreadPoolExecutor(2) as pool:

@@ -149,7 +149,7 @@ def require_tools(plan: Plan) -> dict[str, str]:
         stated |= {"verilator": verilator.version, "compiler": compiler.version}
     if plan.reaches("bitstream") and plan.target.family != "xc7" and routes(plan):
         programs["nextpnr"] = find_nextpnr(plan.target.family).place
-    if plan.until == "bitstream":
+    if plan.until == "bitstream" or (plan.toolchain != "auto" and plan.reaches("bitstream")):
         if plan.target.family == "xc7":
             xilinx_toolchain(plan)
         elif not routes(plan):

@@ -1,0 +1,447 @@
+# amaranth: UnusedElaboratable=no
+"""`sbnn-hw build`, from a model to a board, with all that can go wrong on the way."""
+
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from shells import small_network
+from test_boards_project import programs, vivado  # noqa: F401 (a fixture, and a fake program)
+
+from sbnn_hw import netlist
+from sbnn_hw.boards.vivado import check_project
+from sbnn_hw.cli import main
+from sbnn_hw.flow import steps as steps_module
+from sbnn_hw.report import check, render
+
+MODELS = Path(__file__).parents[1] / "models"
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """Return a small network as a file."""
+    path = tmp_path_factory.mktemp("model") / "small.sbnn"
+    netlist.save(small_network((4, 4, 1), hidden=(6,), classes=3, fan_in=4), path)
+    return path
+
+
+def run(*arguments):
+    return main(["build", *map(str, arguments)])
+
+
+def report_of(folder):
+    return json.loads((folder / "report.json").read_text())
+
+
+def said(capsys):
+    """Return the one sentence that went wrong."""
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("E: ")]
+    assert len(lines) == 1, lines
+    return lines[0].removeprefix("E: ")
+
+
+@pytest.fixture(scope="module")
+def built(model, tmp_path_factory):
+    """Return the folder of a build for Artix-7."""
+    out = tmp_path_factory.mktemp("build") / "arty"
+    assert run("--model", model, "--board", "arty_a7", "--out", out) == 0
+    return out
+
+
+@pytest.fixture
+def copy(built, tmp_path):
+    """Return a copy of that folder, to spoil."""
+    return shutil.copytree(built, tmp_path / "copy")
+
+
+def test_a_build_leaves_all_its_files(built, model, capsys):
+    names = {path.name for path in built.iterdir() if not path.name.startswith(".")}
+    assert names == {
+        *("network.sbnn", "top.v", "top_axi.v", "design.json", "tests", "agreement.json"),
+        *("board", "report.json", "report.html"),
+    }
+    report = report_of(built)
+    check(report)
+    assert (built / "report.html").read_text() == render(report)
+    assert report["model"] == str(model)
+    assert (report["board"], report["family"]) == ("arty_a7", "xc7")
+    assert report["agreement"]["vectors"] == 1000
+    assert report["agreement"]["mismatches"] == 0
+    bops = report["bops"]
+    assert bops["static"] == bops["measured"] < bops["dense"]
+    assert report["luts_per_connection"] == report["luts"] / report["connections"]
+    assert report["luts"] < report["design"]["luts"] < report["capacity"]["luts"]
+    assert report["accuracy"] is None
+    assert report["fmax_mhz"] is None
+    assert report["bitstream"] is None
+    assert "neither Vivado nor openXC7 is on PATH" in report["missing"]
+    assert report["uart"] == {"baud": 3_000_000, "clocks_per_bit": 33}
+    assert [step["name"] for step in report["steps"]] == [
+        *("netlist", "rtl", "simulation", "synthesis"),
+    ]
+    assert {"yosys", "amaranth", "verilator", "numpy"} <= set(report["tools"])
+
+
+def test_the_vivado_project_is_consistent(built):
+    assert check_project(built / "board") == []
+    pins = re.findall(r"LOC (\w+) \[get_ports", (built / "board/shell.xdc").read_text())
+    assert {"D10", "A9", "E3"} <= set(pins)
+
+
+def test_the_second_time_nothing_is_done(built, model, capsys):
+    before = report_of(built)
+    times = {path: path.stat().st_mtime_ns for path in built.rglob("*.v")}
+    started = time.perf_counter()
+    assert run("--model", model, "--board", "arty_a7", "--out", built) == 0
+    assert time.perf_counter() - started < 10
+    after = report_of(built)
+    assert all(step["cached"] for step in after["steps"])
+    assert {path: path.stat().st_mtime_ns for path in built.rglob("*.v")} == times
+    before.pop("steps"), after.pop("steps")
+    assert before == after
+
+
+@pytest.mark.parametrize(
+    ("name", "again"),
+    [
+        ("network.sbnn", ["netlist"]),
+        ("top.v", ["rtl", "simulation"]),
+        ("agreement.json", ["simulation"]),
+        ("board/shell.v", ["synthesis"]),
+    ],
+)
+def test_a_file_that_was_changed_is_made_again(copy, model, name, again, built):
+    path = copy / name
+    good = path.read_bytes()
+    path.write_bytes(good[: len(good) // 2])
+    assert run("--model", model, "--board", "arty_a7", "--out", copy) == 0
+    if name != "agreement.json":  # it has times in it
+        assert path.read_bytes() == good
+    steps = report_of(copy)["steps"]
+    assert [step["name"] for step in steps if not step["cached"]] == again
+
+
+def test_other_choices_do_only_what_they_change(copy, model):
+    arguments = ["--model", model, "--board", "arty_a7", "--out", copy]
+    assert run(*arguments, "--levels", "1") == 0
+    fresh = [step["name"] for step in report_of(copy)["steps"] if not step["cached"]]
+    assert fresh == ["rtl", "simulation", "synthesis"]
+
+
+def test_another_board_needs_no_new_simulation(copy, model):
+    # The same family, clock and speed: the network's own hardware is the same.
+    assert run("--model", model, "--board", "nexys4ddr", "--out", copy) == 0
+    fresh = [step["name"] for step in report_of(copy)["steps"] if not step["cached"]]
+    assert fresh == ["synthesis"]
+    assert report_of(copy)["part"] == "xc7a100tcsg324-1"
+
+
+@pytest.mark.parametrize("until", ["netlist", "rtl", "simulation"])
+def test_a_build_ends_where_it_shall(model, tmp_path, until):
+    assert run("--model", model, "--board", "ulx3s_85f", "--out", tmp_path, "--until", until) == 0
+    report = report_of(tmp_path)
+    assert report["steps"][-1]["name"] == until
+    assert (report["agreement"] is None) == (until != "simulation")
+    assert (tmp_path / "top.v").is_file() == (until != "netlist")
+    assert not (tmp_path / "board").exists()
+
+
+def test_ice40_ends_in_a_bitstream(model, tmp_path, capsys):
+    assert run("--model", model, "--board", "icebreaker", "--out", tmp_path, "--json") == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["bitstream"] == "design.bin"
+    assert (tmp_path / "design.bin").stat().st_size > 100_000
+    assert report["fmax_mhz"] > report["clock_mhz"] == 12
+    assert report["timing"]["met"]
+    assert report == report_of(tmp_path)
+
+
+def test_a_part_without_a_board_gets_axi_stream(model, tmp_path, capsys):
+    part = "xc7a35ticsg324-1L"
+    assert run("--model", model, "--part", part, "--out", tmp_path, "--clock", 125) == 0
+    report = report_of(tmp_path)
+    assert (report["board"], report["part"], report["clock_mhz"]) == (None, part, 125)
+    assert check_project(tmp_path / "board", "top_axi") == []
+    tcl = (tmp_path / "board/top_axi.tcl").read_text()
+    assert f"-part {part}" in tcl
+    assert "-mode out_of_context" in tcl
+    assert report["design"]["luts"] > report["luts"] > 0
+
+
+@pytest.mark.long
+def test_an_ecp5_without_a_board_gets_its_clock(model, tmp_path):
+    assert run("--model", model, "--part", "LFE5U-25F-6BG381C", "--out", tmp_path) in (0, 9)
+    report = report_of(tmp_path)
+    assert report["fmax_mhz"] > 50
+    assert report["bitstream"] is None
+
+
+def test_vivado_is_used_where_it_is(copy, model, programs, capsys):  # noqa: F811
+    vivado(programs)
+    arguments = ["--model", model, "--board", "arty_a7", "--out", copy, "--until", "bitstream"]
+    assert run(*arguments) == 0
+    report = report_of(copy)
+    assert report["bitstream"] == "design.bit"
+    assert (copy / "design.bit").is_file()
+    assert report["timing"]["tool"].startswith("vivado")
+    assert report["missing"] is None
+    # A clock that is not met is an error that names the stage, and no bitstream is left.
+    vivado(programs, slack=-2.5)
+    (copy / "board/shell.tcl").touch()
+    shutil.rmtree(copy / ".steps")
+    assert run(*arguments) == 9
+    assert re.fullmatch(
+        r"The design reaches [\d.]+ MHz on arty_a7, not 100: its slowest path is in \w+ \(try "
+        r"--levels \d+, or a lower --clock\)",
+        said(capsys),
+    )
+    assert not (copy / "design.bit").exists()
+    assert report_of(copy)["timing"]["met"] is False
+
+
+def test_without_tools_a_bitstream_that_was_asked_for_is_an_error(model, tmp_path, capsys):
+    out = tmp_path / "out"
+    arguments = ["--model", model, "--board", "arty_a7", "--out", out]
+    assert run(*arguments, "--until", "bitstream") == 3
+    assert said(capsys).startswith("No bitstream was made for arty_a7, since neither Vivado nor")
+    assert run(*arguments, "--toolchain", "vivado") == 3
+    assert said(capsys).startswith("Vivado was not found")
+    assert run(*arguments, "--toolchain", "openxc7") == 3
+    assert "openXC7" in said(capsys)
+    # It is said before anything is done.
+    assert not out.exists()
+
+
+def test_hardware_that_differs_ends_the_build(model, tmp_path, monkeypatch, capsys):
+    from sbnn_hw.rtl_gen import design
+
+    original = design.to_verilog
+
+    def spoiled(component, name="top"):
+        text = original(component, name)
+        if name != "top":
+            return text
+        # The fault: one table answers the other way round.
+        *_, last = re.finditer(r"\.INIT\((\d+)'h([0-9a-f]+)\)", text)
+        wrong = int(last[2], 16) ^ ((1 << int(last[1])) - 1)
+        return f"{text[: last.start(2)]}{wrong:x}{text[last.end(2) :]}"
+
+    monkeypatch.setattr(design, "to_verilog", spoiled)
+    assert run("--model", model, "--board", "arty_a7", "--out", tmp_path) == 7
+    words = said(capsys)
+    assert "is not its network" in words
+    assert re.search(r"first: image \d+, layer \w+, neuron \d+", words)
+    assert not (tmp_path / "board").exists()
+    report = report_of(tmp_path)
+    assert report["agreement"]["mismatches"] > 0
+    assert report["luts"] is None
+    assert json.loads((tmp_path / "agreement.json").read_text())["equal"] is False
+    assert not (tmp_path / ".steps/simulation.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (
+            ["--board", "arty_a8"],
+            2,
+            r"There is no board called 'arty_a8' \(did you mean arty_a7 or arty_a7_100\?.*\)",
+        ),
+        (["--board", "nope.toml"], 2, r".*nope\.toml.*"),
+        (["--part", "xc9"], 2, r"Part must be a 7-series, ECP5 or iCE40 FPGA.*'xc9'"),
+        (["--part", "xc7a35ticsg324-1L; exec rm"], 2, r"Part must be .*"),
+        (["--board", "arty_a7", "--until", "lunch"], 2, r"Until must be one of .*'lunch'"),
+        (["--board", "arty_a7", "--toolchain", "ise"], 2, r"Toolchain must be one of .*'ise'"),
+        (
+            ["--board", "icebreaker", "--toolchain", "vivado"],
+            2,
+            r"Toolchain vivado is for 7-series FPGAs, and icebreaker has none",
+        ),
+        (["--board", "arty_a7", "--clock", "-3"], 2, r"Clock must be between .*, not -3"),
+        (["--board", "arty_a7", "--clock", "nan"], 2, r"Clock must be between .*, not nan"),
+        (["--board", "icebreaker", "--clock", "1900"], 2, r".*1900.*"),
+        (["--board", "arty_a7", "--levels", "0"], 2, r"Levels per stage must be 1 or more, not 0"),
+        (["--board", "arty_a7", "--data", "mnist"], 1, r".* takes images of 4×4×1 in 3 classes.*"),
+        (["--board", "arty_a7", "--data", "cats"], 2, r"Data set must be one of .*"),
+    ],
+)
+def test_wrong_arguments_are_one_sentence(model, tmp_path, capsys, arguments, code, words):
+    assert run("--model", model, "--out", tmp_path / "out", *arguments) == code
+    assert re.fullmatch(words, said(capsys))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("none.pt", None, r"No model at .*none\.pt \(train one with `sbnn-hw train`\)"),
+        ("junk.pt", b"junk", r".*junk\.pt is not a checkpoint.*"),
+        ("junk.sbnn", b"junk", r".*junk\.sbnn.*"),
+        ("model.h5", b"junk", r"A model must be a checkpoint \(\.pt\) or a netlist \(\.sbnn\).*"),
+    ],
+)
+def test_wrong_models_are_one_sentence(tmp_path, capsys, name, content, words):
+    path = tmp_path / name
+    if content is not None:
+        path.write_bytes(content)
+    assert run("--model", path, "--board", "arty_a7", "--out", tmp_path / "out") in (1, 2)
+    assert re.fullmatch(words, said(capsys))
+
+
+def test_a_checkpoint_of_another_version_is_refused(tmp_path, capsys):
+    import torch
+
+    content = torch.load(MODELS / "digits.pt", weights_only=True)
+    torch.save({**content, "version": 99}, tmp_path / "new.pt")
+    assert run("--model", tmp_path / "new.pt", "--board", "arty_a7", "--out", tmp_path / "o") == 1
+    assert "has checkpoint version 99" in said(capsys)
+
+
+def test_a_network_that_is_too_large_is_refused_at_once(tmp_path, capsys):
+    started = time.perf_counter()
+    arguments = ["--board", "icebreaker", "--out", tmp_path / "out"]
+    assert run("--model", MODELS / "mnist_sfc_95.pt", *arguments) == 1
+    assert time.perf_counter() - started < 20
+    words = said(capsys)
+    assert re.match(r"The network needs [\d,]+ of 5,280 logic cells on icebreaker", words)
+    assert "ulx3s_85f" in words
+    assert not (tmp_path / "out/top.v").exists()
+
+
+NASTY = [
+    "with space",
+    "quote'\"quote",
+    "new\nline",
+    "$(touch pwned)",
+    "`touch pwned`; exit",
+    "[exec touch pwned]",
+    "{brace",
+    "ünïcode",
+    "-dash",
+]
+
+
+@pytest.mark.parametrize("name", NASTY)
+def test_models_may_have_any_name(model, tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    theirs = tmp_path / f"{name}.sbnn"
+    shutil.copy(model, theirs)
+    assert run(f"--model={theirs}", "--board", "arty_a7", "--until", "simulation") == 0
+    # Without --out the folder has a plain name.
+    (default,) = (tmp_path / "build").iterdir()
+    assert re.fullmatch(r"[\w.-]+", default.name)
+    page = (default / "report.html").read_text()
+    assert '"' not in name or name not in page
+    assert not list(tmp_path.rglob("pwned"))
+
+
+def test_names_reach_no_tool(model, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    name = " ".join(NASTY)
+    folder = tmp_path / name
+    folder.mkdir()
+    theirs = folder / f"{name}.sbnn"[-200:]
+    shutil.copy(model, theirs)
+    out = folder / "out $(touch pwned) [exec touch pwned]"
+    assert run("--model", theirs, "--board", "arty_a7", "--out", out, "--until", "synthesis") == 0
+    assert check_project(out / "board") == []
+    texts = [path for path in out.rglob("*") if path.suffix in (".v", ".tcl", ".xdc", ".sh", ".ys")]
+    assert len(texts) > 6
+    for path in texts:
+        assert "pwned" not in path.read_text()
+        assert "quote" not in path.read_text()
+    assert not [path for path in tmp_path.rglob("*") if path.name == "pwned"]
+
+
+def test_a_folder_that_cannot_be_written_is_one_sentence(model, tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    assert run("--model", model, "--board", "arty_a7", "--out", tmp_path / "file/out") == 6
+    assert said(capsys).startswith("Cannot write ")
+    if os.geteuid():
+        (tmp_path / "locked").mkdir(mode=0o500)
+        assert run("--model", model, "--board", "arty_a7", "--out", tmp_path / "locked/out") == 6
+        assert said(capsys).startswith("Cannot write ")
+
+
+def test_a_full_disk_is_one_sentence_and_leaves_nothing_half(model, tmp_path, capsys):
+    place = tmp_path / "small"
+    place.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=80k", "tmpfs", place], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip("needs the right to mount a small file system")
+    try:
+        code = run("--model", model, "--board", "arty_a7", "--out", place / "out")
+        assert code == 6
+        assert "No space left on device" in said(capsys)
+        left = [path.name for path in place.rglob("*") if path.name.endswith(".part")]
+        assert left == []
+        # With room again it goes on from there.
+        subprocess.run(["mount", "-o", "remount,size=200m", place], check=True)
+        arguments = ["--model", model, "--board", "arty_a7", "--out", place / "out"]
+        assert run(*arguments, "--until", "simulation") == 0
+    finally:
+        subprocess.run(["umount", place], check=True)
+
+
+def test_two_builds_do_not_share_a_folder(model, tmp_path, capsys):
+    from sbnn_hw.files import exclusive
+
+    with exclusive(tmp_path / "build"):
+        assert run("--model", model, "--board", "arty_a7", "--out", tmp_path) == 6
+    assert "Another process is writing" in said(capsys)
+
+
+def kill_and_finish(model, board, out, seed, kills, longest):
+    """Kill builds at random moments, and let the last one end."""
+    rng = random.Random(seed)
+    command = [sys.executable, "-m", "sbnn_hw", "build", "--model", str(model), "--board", board]
+    for _ in range(kills):
+        process = subprocess.Popen(
+            [*command, "--out", str(out)],
+            start_new_session=True,
+            stderr=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+        )
+        try:
+            process.wait(rng.uniform(0.3, longest))
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    return subprocess.run([*command, "--out", str(out)], capture_output=True, check=False)
+
+
+def test_a_killed_build_leaves_nothing_that_is_trusted(model, built, tmp_path, monkeypatch):
+    # An empty cache, so that there is something to kill in every step.
+    monkeypatch.setenv("SBNN_CACHE", str(tmp_path / "cache"))
+    out = tmp_path / "out"
+    done = kill_and_finish(model, "arty_a7", out, 0, 4, 12)
+    assert done.returncode == 0, done.stderr
+    for path in sorted(built.rglob("*")):
+        name = path.relative_to(built)
+        volatile = name.suffix in (".log", ".json", ".html") or ".steps" in name.parts
+        if path.is_file() and not volatile:
+            assert (out / name).read_bytes() == path.read_bytes(), name
+    ours, theirs = report_of(built), report_of(out)
+    for key in ("luts", "ffs", "design", "agreement", "digest", "bops"):
+        assert ours[key] == theirs[key], key
+    assert not list(out.rglob("*.part"))
+
+
+def test_what_made_a_file_is_part_of_what_it_depends_on(copy, model, monkeypatch):
+    original = steps_module.code_digest
+    monkeypatch.setattr(
+        "sbnn_hw.flow.network_steps.code_digest",
+        lambda *names: original(*names) + ("changed" if "sbnn_hw.rtl_gen" in names else ""),
+    )
+    assert run("--model", model, "--board", "arty_a7", "--out", copy) == 0
+    fresh = [step["name"] for step in report_of(copy)["steps"] if not step["cached"]]
+    assert fresh == ["rtl", "simulation"]
