@@ -23,10 +23,11 @@ BUILDS = (
     ("mnist_sfc_95", "arty_a7"),
 )
 
-HEAD = """\
-| model | board | accuracy | bit-exact | LUTs, network | with shell | of the board | images/s | Fmax | result |
-|---|---|---|---|---|---|---|---|---|---|
-"""
+COLUMNS = (
+    *("model", "board", "accuracy", "bit-exact", "LUTs, network", "with shell"),
+    *("of the board", "images/s", "Fmax", "result"),
+)
+HEAD = f"| {' | '.join(COLUMNS)} |\n{'|---' * len(COLUMNS)}|\n"
 
 
 def build(model: str, board: str) -> dict[str, Any]:
