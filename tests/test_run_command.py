@@ -1,0 +1,207 @@
+# amaranth: UnusedElaboratable=no
+"""`sbnn-hw serve` and `sbnn-hw run`: images in, classes out, through simulated wires."""
+
+import contextlib
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from PIL import Image
+from shells import small_network
+
+from sbnn_hw import netlist
+from sbnn_hw.cli import main
+from sbnn_hw.hardware import random_images
+
+NETWORK = small_network((6, 5, 1), hidden=(8,), classes=5, fan_in=5)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    path = tmp_path_factory.mktemp("run") / "small.sbnn"
+    netlist.save(NETWORK, path)
+    return path
+
+
+@contextlib.contextmanager
+def serve(folder, link, *arguments):
+    """Serve a build in a process of its own, as a user would."""
+    command = [
+        sys.executable,
+        "-m",
+        "sbnn_hw",
+        "serve",
+        "--build",
+        str(folder),
+        "--link",
+        str(link),
+    ]
+    process = subprocess.Popen(
+        [*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    try:
+        assert process.stdout.readline() == f"port  {link}\n"
+        yield
+    finally:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+        process.stdout.close()
+    assert not link.exists()
+
+
+@pytest.fixture(scope="module")
+def port(model, tmp_path_factory):
+    """Return the port of a simulated board."""
+    out = tmp_path_factory.mktemp("served")
+    arguments = ["--model", str(model), "--board", "icebreaker", "--out", str(out)]
+    assert main(["build", *arguments, "--until", "rtl"]) == 0
+    with serve(out, out / "port"):
+        yield out / "port"
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory):
+    """Return image files, and their pixels."""
+    folder = tmp_path_factory.mktemp("pictures")
+    pixels = random_images(NETWORK, 5)
+    paths = []
+    for number, image in enumerate(pixels):
+        paths.append(folder / f"{number}.png")
+        Image.fromarray(image[..., 0]).save(paths[-1])
+    return paths, pixels
+
+
+def run(*arguments):
+    return main(["run", *map(str, arguments)])
+
+
+def said(capsys):
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("E: ")]
+    assert len(lines) == 1, lines
+    return lines[0].removeprefix("E: ")
+
+
+def test_image_files_are_classified(model, port, pictures, capsys):
+    paths, pixels = pictures
+    assert run("--port", port, "--model", model, *paths, "--json") == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["classes"] == NETWORK.compute(pixels).classes.tolist()
+    assert (result["answered"], result["equal"], result["failed"]) == (5, 5, {})
+    assert result["board"]["images"] >= 5
+    assert run("--port", port, "--model", model, *paths, "--count", 2, "--baud", 115200) == 0
+    lines = capsys.readouterr().out.splitlines()
+    first = NETWORK.compute(pixels).classes[0]
+    assert lines[0] == f"{first:<3} {paths[0]}"
+    assert lines[2] == "answered     2 of 2 images"
+    assert lines[3] == "equal        2 to the model in software, class and scores"
+
+
+def test_images_are_scaled_and_turned_round_if_asked(model, port, tmp_path, capsys):
+    large = np.kron(random_images(NETWORK, 1)[0, ..., 0], np.ones((4, 4), np.uint8))
+    Image.fromarray(255 - large).convert("RGB").save(tmp_path / "large.png")
+    arguments = ["--port", port, "--model", model, tmp_path / "large.png"]
+    assert run(*arguments) == 2
+    assert said(capsys) == (
+        f"{tmp_path / 'large.png'} has 20×24 pixels, but the model takes 5×6; scale it, or add "
+        "--resize"
+    )
+    assert run(*arguments, "--resize", "--invert") == 0
+
+
+def test_a_board_with_another_network_is_refused(port, tmp_path, pictures, capsys):
+    other = small_network((6, 5, 1), hidden=(8,), classes=5, fan_in=5, seed=1)
+    netlist.save(other, tmp_path / "other.sbnn")
+    assert run("--port", port, "--model", tmp_path / "other.sbnn", pictures[0][0]) == 1
+    assert said(capsys).startswith("The board holds another network (")
+
+
+def test_a_board_that_answers_otherwise_is_found_out(model, port, pictures, monkeypatch, capsys):
+    # The fault: the software computes something else, as a board with a broken table would.
+    original = type(NETWORK).compute
+
+    def wrong(self, pixels, *rest, **options):
+        outcome = original(self, pixels, *rest, **options)
+        outcome.scores[1, 0] += 1
+        return outcome
+
+    monkeypatch.setattr(type(NETWORK), "compute", wrong)
+    assert run("--port", port, "--model", model, *pictures[0]) == 7
+    assert re.fullmatch(
+        r"The board answers 1 of 5 images otherwise than .*small\.sbnn \(the first is image 1\)",
+        said(capsys),
+    )
+    assert run("--port", port, "--model", model, *pictures[0], "--no-check") == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        ([], 2, r"Name image files, or a data set \(--data\), and not both"),
+        (["x.png", "--data", "digits"], 2, r"Name image files, or a data set .*"),
+        (["/nowhere.png"], 5, r"There is no image at /nowhere\.png"),
+        ([__file__], 5, r".*test_run_command\.py is no image that can be read"),
+        (["--data", "digits"], 1, r".* takes images of 6×5×1, but digits has 8×8×1"),
+        (["x.png", "--baud", "7"], 2, r"Baud rate must be 300 or more, not 7"),
+        (["x.png", "--count", "0"], 2, r"Count must be 1 or more, not 0"),
+        (["x.png", "--timeout", "0"], 2, r"Timeout must be above 0 and at most 3600 s, not 0"),
+    ],
+)
+def test_wrong_arguments_are_one_sentence(model, tmp_path, capsys, arguments, code, words):
+    assert run("--port", "/nowhere", "--model", model, *arguments) == code
+    assert re.fullmatch(words, said(capsys))
+
+
+def test_ports_that_are_none(model, pictures, tmp_path, capsys):
+    assert run("--port", "/nowhere", "--model", model, pictures[0][0]) == 8
+    assert said(capsys).startswith("Port /nowhere cannot be opened: ")
+    (tmp_path / "file").write_text("no port")
+    assert run("--port", tmp_path / "file", "--model", model, pictures[0][0]) == 8
+    assert "cannot be opened" in said(capsys)
+
+
+def test_a_silent_port_is_given_up(model, pictures, capsys):
+    import os
+    import pty
+
+    ours, theirs = pty.openpty()
+    try:
+        started = time.monotonic()
+        port = os.ttyname(theirs)
+        assert run("--port", port, "--model", model, pictures[0][0], "--timeout", 0.05) == 8
+        assert time.monotonic() - started < 30
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert said(capsys) == (
+        f"No sbnn-hw board answers on {port} at any usual rate; is the bitstream loaded, and is "
+        "this the board's port?"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--build", "{}"], r"There is no design in .*"),
+        (["--build", "{}", "--noise", "2"], r"Noise must be between 0 and 1, not 2"),
+        (["--build", "{}", "--seed", "-1"], r"Seed must not be negative, not -1"),
+    ],
+)
+def test_what_cannot_be_served_is_one_sentence(tmp_path, capsys, arguments, words):
+    assert main(["serve", *(text.format(tmp_path) for text in arguments)]) == 2
+    assert re.fullmatch(words, said(capsys))
+
+
+def test_a_link_does_not_replace_a_file(model, tmp_path, capsys):
+    out = tmp_path / "out"
+    arguments = ["--model", str(model), "--board", "icebreaker", "--out", str(out)]
+    assert main(["build", *arguments, "--until", "rtl"]) == 0
+    precious = tmp_path / "precious"
+    precious.write_text("keep me")
+    assert main(["serve", "--build", str(out), "--link", str(precious)]) == 2
+    assert "is there already and is no symbolic link" in said(capsys)
+    assert precious.read_text() == "keep me"
