@@ -12,6 +12,7 @@ from sbnn_hw.errors import UsageError
 
 __all__ = [
     "BAUD_RATES",
+    "LEAST_DIVISOR",
     "Baud",
     "ClockPlan",
     "Pll",
@@ -26,7 +27,7 @@ BAUD_RATES = (
 )
 
 #: Clocks a bit: with fewer, the middle of a bit is not found well enough.
-_LEAST_DIVISOR = 8
+LEAST_DIVISOR = 8
 #: A receiver at the other end of a frame of ten bits still samples the right bit at twice this.
 _WORST_BAUD = Fraction(15, 1000)
 #: A clock further off than this is not the one that was asked for.
@@ -48,7 +49,7 @@ def choose_baud(clock_hz: int | Fraction, fastest: int) -> Baud | None:
     """Return the fastest usual rate that a clock can make, or nothing if it makes none."""
     for rate in sorted(BAUD_RATES, reverse=True):
         divisor = round(Fraction(clock_hz) / rate)
-        if rate > fastest or divisor < _LEAST_DIVISOR:
+        if rate > fastest or divisor < LEAST_DIVISOR:
             continue
         error = abs(Fraction(clock_hz) / divisor / rate - 1)
         if error <= _WORST_BAUD:

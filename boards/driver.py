@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from sbnn_hw.boards.clocks import BAUD_RATES
 from sbnn_hw.boards.protocol import (
     ANSWER,
     IDENTITY_BYTES,
@@ -35,10 +36,16 @@ __all__ = ["RATES", "Answers", "Board", "Port", "open_board"]
 Array = npt.NDArray[Any]
 
 #: Rates that a port is tried with, the fastest usual ones first.
-RATES = (3_000_000, 2_000_000, 1_500_000, 1_000_000, 921_600, 500_000, 460_800, 230_400, 115_200)
+RATES = tuple(sorted(BAUD_RATES, reverse=True))
 
 # A packet shall not take longer than this: progress is seen, and an error costs little.
 _PACKET_SECONDS = 2.0
+
+# Times in a row that images are given up, and no sign of life between, before all others are.
+_SILENT = 2
+
+# A line that is never quiet is not a board's.
+_NEVER_QUIET = 5.0
 
 # A line that says nothing may be slow, but not slower than this many times what was measured.
 _SLOWER = 8
@@ -98,6 +105,7 @@ class _Sent:
     first: int = 0
     count: int = 1
     tries: int = 1
+    at: float = 0.0
     due: float = 0.0
     trouble: str = "there was no answer in time"
 
@@ -186,9 +194,7 @@ class Board:
         answers = Answers(np.zeros(0, np.int64), np.zeros((0, 0), np.int64))
         done = 0
         retries = self.retries
-        # With results longer than images the board would still be speaking when it must listen.
-        window = 2 if wire.image_bytes > wire.result_bytes + OVERHEAD else 1
-        for sent, payload in self._converse(self._packets(pixels), window):
+        for sent, payload in self._converse(self._packets(pixels)):
             rows = slice(sent.first, sent.first + sent.count)
             if payload is None:
                 answers.failed |= dict.fromkeys(range(len(pixels))[rows], sent.trouble)
@@ -250,28 +256,33 @@ class Board:
 
     def _send(self, sent: _Sent, ahead: int) -> None:
         """Send a packet; ``ahead`` bytes of others are still on the line."""
+        sent.at = time.monotonic()
         self._port.write(pack(REQUEST, sent.kind, sent.number, sent.payload))
         line = self._seconds_per_byte * (sent.size + ahead)
         sent.due = time.monotonic() + self._timeout + _SLOWER * line
 
     def _ask(self, kind: Command, expect: int) -> bytes:
         sent = self._sent(kind, expect)
-        for last, payload in self._converse(iter([sent]), 1):
+        for last, payload in self._converse(iter([sent])):
             if payload is not None:
                 return payload
             sent = last
         raise LinkFailed(f"The board did not answer ({sent.trouble})")
 
-    def _converse(
-        self, packets: Iterator[_Sent], window: int
-    ) -> Iterator[tuple[_Sent, bytes | None]]:
-        """Send packets, so many at a time; yield each with its answer, or None if it has none."""
+    def _converse(self, packets: Iterator[_Sent]) -> Iterator[tuple[_Sent, bytes | None]]:
+        """Send packets, two at a time; yield each with its answer, or None if it has none."""
         waiting: deque[_Sent] = deque()
         again: deque[_Sent] = deque()
+        lost = 0
         while True:
-            while len(waiting) < window:
+            while len(waiting) < 2:
                 sent = again.popleft() if again else next(packets, None)
                 if sent is None:
+                    break
+                # The board cannot listen to the end of a packet while it still speaks: one that is
+                # shorter than the answer before waits for that.
+                if waiting and len(sent.payload) <= waiting[-1].expect:
+                    again.appendleft(sent)
                     break
                 self._send(sent, sum(each.size for each in waiting))
                 waiting.append(sent)
@@ -285,31 +296,47 @@ class Board:
                         # Those before it that are not answered yet were dropped, and will be due.
                         waiting.remove(sent)
                         self._count = min(self._most, self._count + 1)
+                        lost = 0
                         yield sent, answer.payload
                         break
                 continue
+            blamed = self._blame(waiting, answer)
             if answer is not None:
-                self._note(waiting, answer)
+                lost = 0
             # Something went wrong: let the board become quiet, then say all that is open again,
             # in smaller pieces.
             self._settle(2 if waiting[0].tries > 2 else 1)
             self._count = max(1, self._count // 2)
+            failed = [sent for sent in blamed if sent.count == 1 and sent.tries >= self.tries]
             for sent in reversed(waiting):
-                if sent.count == 1 and sent.tries >= self.tries:
-                    yield sent, None
-                else:
-                    parts = self._parts(sent)
+                if sent not in failed:
+                    parts = self._parts(sent) if sent in blamed else [sent]
                     again.extendleft(reversed(parts))
                     self.retries += len(parts)
             waiting.clear()
+            lost += bool(failed) and answer is None
+            for sent in failed:
+                yield sent, None
+            # Nothing at all comes back any more: the rest would wait for hours.
+            if lost >= _SILENT:
+                for sent in (*again, *packets):
+                    yield replace(sent, trouble="the board fell silent"), None
+                return
 
-    def _note(self, waiting: "deque[_Sent]", refusal: Packet) -> None:
-        """Keep why a packet was refused; its number may be damaged, then it was any of them."""
+    def _blame(self, waiting: "deque[_Sent]", refusal: Packet | None) -> list[_Sent]:
+        """Return the packets that failed, and note why.
+
+        Without an answer it is the one that was due. A refusal bears a number that may be damaged
+        itself: if it is nobody's, it was any of them.
+        """
+        if refusal is None:
+            return [waiting[0]]
         code = refusal.payload[0] if refusal.payload else 0
         words = Reason(code).words if code in list(Reason) else f"for reason {code}"
-        named = [sent for sent in waiting if sent.number == refusal.number]
-        for sent in named or waiting:
+        blamed = [sent for sent in waiting if sent.number == refusal.number] or list(waiting)
+        for sent in blamed:
             sent.trouble = f"the board refused it: {words}"
+        return blamed
 
     # Packets in
 
@@ -334,24 +361,23 @@ class Board:
     def _settle(self, times: int = 1) -> None:
         """Wait until the line has been quiet for long enough that the board listens anew."""
         pause = 0.02 + times * self._seconds_per_byte * PATIENCE / 10
-        quiet_since = time.monotonic()
+        quiet_since = started = time.monotonic()
         while time.monotonic() - quiet_since < pause:
             if self._read(0.01):
                 quiet_since = time.monotonic()
+                if quiet_since - started > _NEVER_QUIET + 4 * pause:
+                    raise LinkFailed("The port is never quiet: something else talks on it")
         self._heard.clear()
         self._parser.clear()
 
     def _identify(self) -> Identity:
         """Ask who is there; the time that it takes tells how fast the line is."""
         self._settle()
-        started = time.monotonic()
-        sent = self._sent(Command.IDENTIFY, IDENTITY_BYTES)
-        for _, payload in self._converse(iter([sent]), 1):
+        for sent, payload in self._converse(iter([self._sent(Command.IDENTIFY, IDENTITY_BYTES)])):
             if payload is None:
                 raise LinkFailed(f"Nothing that is an sbnn-hw board answers ({sent.trouble})")
-            if sent.tries == 1:
-                took = (time.monotonic() - started) / sent.size
-                self._seconds_per_byte = max(took, self._seconds_per_byte)
+            took = (time.monotonic() - sent.at) / sent.size
+            self._seconds_per_byte = max(took, self._seconds_per_byte)
             try:
                 return Identity.from_bytes(payload)
             except ValueError as error:
@@ -380,7 +406,18 @@ def open_board(
         raise ToolMissing(
             "Talking to a board needs pyserial (pip install 'sbnn-hw[host]')"
         ) from None
-    board = None
+    try:
+        board = _find_board(serial, name, baud, timeout, tries)
+        try:
+            yield board
+        finally:
+            board.close()
+    except serial.SerialException as error:
+        raise LinkFailed(f"Port {name} went away, or another program uses it: {error}") from None
+
+
+def _find_board(serial: Any, name: str, baud: int | None, timeout: float, tries: int) -> Board:
+    """Return the board on a port, at the first rate at which it answers."""
     for rate in (baud,) if baud else RATES:
         try:
             port = serial.Serial(name, rate, timeout=timeout)
@@ -393,21 +430,14 @@ def open_board(
             # While rates are tried, a board that is there answers the first time.
             board = Board(port, baud=rate, timeout=timeout, tries=tries if baud else 1)
             board.tries = tries
-            break
+            return board
         except LinkFailed:
             port.close()
         except BaseException:
             port.close()
             raise
-    if board is None:
-        rates = f"at {baud:,} baud" if baud else "at any usual rate"
-        raise LinkFailed(
-            f"No sbnn-hw board answers on {name} {rates}; is the bitstream loaded, and is this the "
-            "board's port?"
-        )
-    try:
-        yield board
-    except serial.SerialException as error:
-        raise LinkFailed(f"Port {name} went away: {error}") from None
-    finally:
-        board.close()
+    rates = f"at {baud:,} baud" if baud else "at any usual rate"
+    raise LinkFailed(
+        f"No sbnn-hw board answers on {name} {rates}; is the bitstream loaded, and is this the "
+        "board's port?"
+    )

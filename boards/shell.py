@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 
 from sbnn_hw import __version__
 from sbnn_hw.boards.packets import Listener, Speaker
-from sbnn_hw.boards.protocol import Answer, Command, Identity, Wire
+from sbnn_hw.boards.protocol import OVERHEAD, Answer, Command, Identity, Wire
 from sbnn_hw.boards.uart import Receiver, Transmitter
 from sbnn_hw.errors import ModelRejected
 from sbnn_hw.rtl_gen.axi import Boxed
@@ -27,8 +27,8 @@ class Shell(wiring.Component):
     arrived as they were sent.
 
     Results are kept in two halves of a memory, in turn: one is being sent while the other is
-    filled. A packet that is complete while the answer before is still being sent is dropped; a host
-    that has no more than two unanswered, and whose images are longer than results, never sees it.
+    filled. A packet that is complete while the answer before is still being sent is dropped: a host
+    has no more than two unanswered, the second of them longer than the answer to the first.
 
     Parameters
     ----------
@@ -58,11 +58,16 @@ class Shell(wiring.Component):
                 f"An image of {wire.image_bytes:,} bytes is too long for the board's packets; "
                 "build for a part (--part), and use the AXI4-Stream face"
             )
-        # The memory of an image is read while the next one is being written.
-        if 2 * wire.image_bytes + 2 * wire.result_bytes + 16 > 10 * divisor * wire.image_bytes:
+        # An image is fed, and its result kept, before the next one is there; and all results of a
+        # packet are there before the first of the next packet but one.
+        feed = 2 * wire.image_bytes + wire.result_bytes + 16
+        byte = 10 * divisor
+        late = feed + int(description["latency"]) + int(description["interval"])
+        if feed > byte * wire.image_bytes or late > byte * (wire.image_bytes + OVERHEAD):
             raise ModelRejected(
-                f"Results of {wire.result_bytes:,} bytes for images of {wire.image_bytes:,} are "
-                "more than the board's shell can handle; build without scores (--no-scores)"
+                f"Results of {wire.result_bytes:,} bytes after {description['latency']:,} cycles, "
+                f"for images of {wire.image_bytes:,} bytes, are more than the board's shell can "
+                "keep up with; build without scores (--no-scores), or for a part (--part)"
             )
         self.identity = Identity(description["network"], wire, clock_hz, divisor, __version__,
                                  wire.batch)

@@ -5,10 +5,9 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.cdc import FFSynchronizer
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["Receiver", "Transmitter", "heard"]
+from sbnn_hw.boards.clocks import LEAST_DIVISOR
 
-#: Fewer clocks a bit would sample too far from a bit's middle.
-LEAST_DIVISOR = 8
+__all__ = ["Receiver", "Transmitter", "heard"]
 
 
 def heard():

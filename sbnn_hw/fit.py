@@ -1,7 +1,7 @@
 """Does it fit? Asked before anything takes long, and answered with numbers and a way out."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sbnn_hw import bops
@@ -18,6 +18,9 @@ _SHELL = {"xc7": (600, 650), "ecp5": (900, 650), "ice40": (900, 650)}
 #: The same of the AXI4-Stream face of a part without a board.
 _FACE = (60, 60)
 
+#: Bits of a memory block, as wide as a byte.
+_BLOCK = {"xc7": 32_768, "ecp5": 16_384, "ice40": 4_096}
+
 #: A cell of an iCE40 has one table and one register; about half the registers are not fed by a
 #: table that has no other reader, and take a cell of their own.
 _ALONE = {"ice40": 0.5}
@@ -33,6 +36,8 @@ class Need:
         Tables of the network, and of what is around it.
     registers : int
         Of both; not known from a netlist alone.
+    brams : int
+        Memory blocks of the shell, which holds an image and two batches of results.
     luts : int
         Tables in all; on iCE40, cells, with those that hold a register alone.
     """
@@ -40,12 +45,17 @@ class Need:
     core: int
     shell: int
     registers: int
+    brams: int
     luts: int
 
     def fits(self, target: Board | Part) -> bool:
         """Whether there is room for it; a part of unknown size has room for all."""
         room = target.capacity
-        return room is None or (self.luts <= room.luts and self.registers <= room.flip_flops)
+        return room is None or (
+            self.luts <= room.luts
+            and self.registers <= room.flip_flops
+            and self.brams <= room.brams
+        )
 
 
 def need(network: Network, target: Board | Part, description: dict[str, Any] | None = None) -> Need:
@@ -72,7 +82,11 @@ def need(network: Network, target: Board | Part, description: dict[str, Any] | N
         registers = held + sum(int(stage["registers"]) for stage in stages)
         registers += _input_registers(network, description)
     alone = round(_ALONE.get(family, 0) * registers)
-    return Need(core, shell, registers, core + shell + alone)
+    brams = 0
+    if isinstance(target, Board):
+        values = network.input.size * -(-network.input.bits // 8)
+        brams = 1 + -(-8 * values // _BLOCK[family])
+    return Need(core, shell, registers, brams, core + shell + alone)
 
 
 def _input_registers(network: Network, description: dict[str, Any]) -> int:
@@ -103,22 +117,34 @@ def check_fit(
         kind = "logic cells" if target.family == "ice40" else "LUTs"
         what = f"{found.luts:,} of {room.luts:,} {kind}"
         share = room.luts / found.luts
-    else:
+    elif found.registers > room.flip_flops:
         what = f"{found.registers:,} of {room.flip_flops:,} flip-flops"
         share = room.flip_flops / found.registers
+    else:
+        raise ModelRejected(
+            f"An image of the network needs {found.brams:,} of {room.brams:,} memory blocks on "
+            f"{target.name}; build for a part (--part), and use the AXI4-Stream face"
+        )
     how = "estimated" if description is None else "counted"
     raise ModelRejected(
         f"The network needs {what} on {target.name} ({how}, {found.shell:,} LUTs of it for the "
-        f"shell); {_way_out(network, share)}, or go on with --force"
+        f"shell); {_way_out(network, target, found, share)}, or go on with --force"
     )
 
 
-def _way_out(network: Network, share: float) -> str:
+def _way_out(network: Network, target: Board | Part, found: Need, share: float) -> str:
     """Name the boards that have room, and how sparse the network must be to fit here."""
-    boards = [board.name for board in BOARDS.values() if need(network, board).fits(board)]
+    boards = []
+    for board in BOARDS.values():
+        other = need(network, board)
+        # Registers are counted for one family; in others there are about as many.
+        alone = round(_ALONE.get(board.family, 0) * found.registers)
+        other = replace(other, registers=found.registers, luts=other.luts + alone)
+        if board.name != target.name and other.fits(board):
+            boards.append(board.name)
     counts = bops.count(network)
     # What is around the neurons does not shrink with them; a little less is on the safe side.
     ones = int(counts.total("ones") * share * 0.95)
     sparsity = 1 - ones / counts.total("weights")
-    found = f"it fits {', '.join(boards)}" if boards else "no board of `sbnn-hw boards` has room"
-    return f"{found}; here this shape fits from about {sparsity:.1%} sparsity ({ones:,} ones)"
+    words = f"it fits {', '.join(boards)}" if boards else "no board of `sbnn-hw boards` has room"
+    return f"{words}; here this shape fits from about {sparsity:.1%} sparsity ({ones:,} ones)"

@@ -46,6 +46,11 @@ def read_images(
     for number, path in enumerate(paths):
         try:
             with Image.open(path) as file:
+                if file.mode.startswith(("I", "F")):
+                    raise UsageError(
+                        f"{path} has more than 8 bits for each pixel; save it with 8, since how it "
+                        "was meant to be scaled is not known"
+                    )
                 image = file.convert(_MODES[channels])
         except FileNotFoundError:
             raise DataMissing(f"There is no image at {path}") from None

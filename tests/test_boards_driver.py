@@ -134,6 +134,38 @@ def test_packets_become_smaller_on_a_bad_line_and_larger_again():
     assert sizes[-2] == 4
 
 
+def test_a_lost_identify_does_not_make_the_line_look_slow():
+    class Deaf(FakePort):
+        def answer(self, packet, fault):
+            super().answer(packet, "lost" if len(self.asked) < 2 else fault)
+
+    port = Deaf()
+    board = Board(port, baud=1_000_000, timeout=0.2)
+    assert len(port.asked) == 3
+    board.classify(images(8))
+    assert [len(packet.payload) // 4 for packet in port.asked[3:]] == [4, 4]
+
+
+def test_a_port_that_is_never_quiet_is_no_board(monkeypatch):
+    class Chatty(FakePort):
+        def read(self, size=1):
+            return b"$GPGGA"[:size]
+
+    monkeypatch.setattr(driver, "_NEVER_QUIET", 0.2)
+    with pytest.raises(LinkFailed, match=r"^The port is never quiet: something else talks on it$"):
+        Board(Chatty(), timeout=0.05)
+
+
+def test_a_board_that_dies_is_given_up_soon():
+    port, board = fake_board(["", "", ""] + ["lost"] * 10_000, tries=2)
+    answers = board.classify(images(4000))
+    assert len(port.asked) < 60
+    assert len(answers.failed) > 3900
+    assert "the board fell silent" in answers.failed.values()
+    good = answers.classes >= 0
+    np.testing.assert_array_equal(answers.classes[good], (np.arange(4000) % 10)[good])
+
+
 def test_another_network_is_refused():
     _, board = fake_board()
     network = small_network((2, 2, 1), hidden=(2,), fan_in=2)
@@ -195,10 +227,12 @@ def rig():
     return make_rig(small_network())
 
 
-def test_a_hundred_mnist_digits_through_simulated_wires(rig, mnist):
+@pytest.mark.parametrize("noise", [0.0, 1e-5])
+def test_a_hundred_mnist_digits_through_simulated_wires(rig, mnist, noise):
     pixels = mnist.pixels[:100]
     seen = []
-    with serving(rig.line()) as terminal, open_board(terminal.port, baud=1_000_000) as board:
+    line = rig.line(noise=noise, seed=3)
+    with serving(line) as terminal, open_board(terminal.port, baud=1_000_000) as board:
         board.check_network(rig.network, "it")
         answers = board.classify(pixels, progress=seen.append)
         counters = board.counters()
@@ -208,6 +242,19 @@ def test_a_hundred_mnist_digits_through_simulated_wires(rig, mnist):
     np.testing.assert_array_equal(answers.scores, outcome.scores)
     assert seen[-1] == 100
     assert counters.images >= 100
+    assert (answers.retries > 0) == (noise > 0)
+
+
+@pytest.mark.parametrize("count", [17, 33, 40])
+def test_on_a_clean_line_nothing_is_dropped(count):
+    # Packets of different lengths: the answer to a long one takes longer than a short one.
+    rig = make_rig(small_network((8, 8, 1)))
+    pixels = np.random.default_rng(count).integers(0, 256, (count, 8, 8, 1)).astype(np.uint8)
+    with serving(rig.line()) as terminal, open_board(terminal.port, baud=1_000_000) as board:
+        answers = board.classify(pixels)
+        assert board.counters().errors == 0
+    assert answers.retries == 0
+    np.testing.assert_array_equal(answers.classes, rig.network.compute(pixels).classes)
 
 
 @pytest.mark.parametrize(("noise", "seed"), [(2e-5, 0), (1e-4, 1)])

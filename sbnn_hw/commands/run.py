@@ -4,6 +4,7 @@ import argparse
 import json
 import logging
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sbnn_hw import datasets
+from sbnn_hw.boards.protocol import Counters
 from sbnn_hw.commands.common import add_data_root, add_json, add_model
 from sbnn_hw.errors import Disagreement, LinkFailed, ModelRejected, UsageError
 from sbnn_hw.images import read_images
@@ -86,7 +88,11 @@ def run(args: argparse.Namespace) -> None:
     with open_board(args.port, baud=args.baud, timeout=args.timeout, tries=args.tries) as board:
         board.check_network(network, str(args.model))
         answers = board.classify(pixels, progress=_Progress(len(pixels)))
-        counters = board.counters()
+        try:
+            counters: Counters | None = board.counters()
+        except LinkFailed:
+            # The answers count all the same.
+            counters = None
     answered = np.ones(len(pixels), bool)
     answered[list(answers.failed)] = False
     result: dict[str, Any] = {
@@ -98,8 +104,9 @@ def run(args: argparse.Namespace) -> None:
         "failed": {str(number): why for number, why in answers.failed.items()},
         "retries": answers.retries,
         "seconds": answers.seconds,
-        "images_per_second": len(pixels) / answers.seconds if answers.seconds else None,
-        "board": {"images": counters.images, "busy": counters.busy, "errors": counters.errors},
+        "images_per_second": int(answered.sum()) / answers.seconds if answers.seconds else None,
+        "scores": bool(answers.scores.shape[1]),
+        "board": None if counters is None else asdict(counters),
         "equal": None,
         "correct": None,
         "accuracy": None,
@@ -166,15 +173,16 @@ def _print(result: dict[str, Any], files: list[Path]) -> None:
         print(f"{'–' if number < 0 else number:<3} {path}")
     print(f"answered     {result['answered']:,} of {result['images']:,} images")
     if result["equal"] is not None:
-        print(f"equal        {result['equal']:,} to the model in software, class and scores")
+        what = "class and scores" if result["scores"] else "class"
+        print(f"equal        {result['equal']:,} to the model in software, {what}")
     if result["accuracy"] is not None:
         print(f"accuracy     {result['accuracy']:.2%} ({result['correct']:,} right)")
     print(
         f"speed        {result['images_per_second']:,.1f} images/s "
         f"({result['retries']:,} packets sent again)"
     )
-    board = result["board"]
-    print(
-        f"board        {board['images']:,} images, {board['busy']:,} cycles busy, "
-        f"{board['errors']:,} errors since its reset"
-    )
+    if board := result["board"]:
+        print(
+            f"board        {board['images']:,} images, {board['busy']:,} cycles busy, "
+            f"{board['errors']:,} errors since its reset"
+        )
