@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sbnn_hw.boards.results import Routed, remove_files
+from sbnn_hw.boards.results import Routed, remove_files, write_bytes
 from sbnn_hw.boards.table import Board, Part
 from sbnn_hw.errors import OutputRefused, ToolFailed, ToolMissing, UsageError
 from sbnn_hw.files import write_atomically
@@ -100,16 +100,17 @@ def run_tool(command: Sequence[str], folder: Path, log: Path) -> int:
         with log.open("ab") as file:
             file.write(f"$ {' '.join([Path(command[0]).name, *command[1:]])}\n".encode())
             file.flush()
-            done = subprocess.run(
-                command, cwd=folder, stdin=subprocess.DEVNULL, stdout=file,
-                stderr=subprocess.STDOUT, check=False,
-            )
+            try:
+                done = subprocess.run(
+                    command, cwd=folder, stdin=subprocess.DEVNULL, stdout=file,
+                    stderr=subprocess.STDOUT, check=False,
+                )
+            except OSError as error:
+                raise ToolMissing(
+                    f"{command[0]} cannot be run ({error.strerror or error}); install it anew"
+                ) from None
     except OSError as error:
-        if error.filename not in (None, command[0]):
-            raise OutputRefused(f"Cannot write {log}: {error.strerror}") from None
-        raise ToolMissing(
-            f"{command[0]} cannot be run ({error.strerror or error}); install it anew"
-        ) from None
+        raise OutputRefused(f"Cannot write {log}: {error.strerror or error}") from None
     return done.returncode
 
 
@@ -169,7 +170,7 @@ def synthesise_board(
         if not re.fullmatch(r"[a-z][a-z0-9_]*\.(v|il)", name, re.ASCII):
             raise ValueError(f"File for Yosys must be named like top.v, not {name!r}")
         data = content.encode() if isinstance(content, str) else content
-        _write(folder / name, data)
+        write_bytes(folder / name, data)
         reads.append(f"{kind} {name}\n")
     netlist, counts, log = folder / f"{top}.json", folder / "cells.json", folder / SYNTHESIS_LOG
     command = _SYNTHESIS[family].format(top=top) + ("" if pins else _WITHOUT_PINS[family])
@@ -177,17 +178,13 @@ def synthesise_board(
         f"{command} {options}".rstrip()
         + f"\ntee -q -o {counts.name} stat -json\nwrite_json {netlist.name}\n"
     )
-    _write(folder / "synthesis.ys", script.encode())
+    write_bytes(folder / "synthesis.ys", script.encode())
     remove_files(netlist, counts)
     start_log(log)
     status = run_tool([yosys, "-q", "-l", "yosys.log", "-s", "synthesis.ys"], folder, log)
     if status or not netlist.is_file() or not counts.is_file():
         raise ToolFailed(f"Yosys failed: {reason_in_log(log)} (what it said is in {log})")
     return Synthesised(netlist, count_cells(counts.read_text(encoding="utf-8")))
-
-
-def _write(path: Path, data: bytes) -> None:
-    write_atomically(path, lambda file: file.write(data))
 
 
 def bram_blocks(counts: Counts, family: str) -> float:

@@ -33,19 +33,10 @@ __all__ = [
     "find_openxc7",
     "require_openxc7",
     "run_openxc7",
-    "wants_split_pairs",
 ]
 
 _PROGRAMS = ("nextpnr-xilinx", "fasm2frames", "xc7frames2bit")
 _FAMILIES = {"xc7a": "artix7", "xc7k": "kintex7", "xc7s": "spartan7", "xc7z": "zynq7"}
-
-
-def wants_split_pairs(toolchain: str) -> bool:
-    """Return whether a network must be generated with ``--split-pairs`` for a toolchain.
-
-    nextpnr-xilinx does not route every LUT6_2; two plain tables it does.
-    """
-    return toolchain == "openxc7"
 
 
 @dataclass(frozen=True)
@@ -149,7 +140,8 @@ def run_openxc7(
 ) -> tuple[Routed, Counts]:
     """Synthesise, place, route and pack a board; return what came of it, and its cells.
 
-    The network must have been generated as :func:`wants_split_pairs` says.
+    The network must have been generated with split pairs: nextpnr-xilinx does not route every
+    LUT6_2, but two plain tables.
     """
     tools = require_openxc7(board)
     name = prepared.name

@@ -7,7 +7,7 @@ from pathlib import Path
 from sbnn_hw.errors import OutputRefused
 from sbnn_hw.files import write_atomically
 
-__all__ = ["Prepared", "Routed", "remove_files"]
+__all__ = ["Prepared", "Routed", "remove_files", "write_bytes"]
 
 
 def remove_files(*paths: Path) -> None:
@@ -19,7 +19,8 @@ def remove_files(*paths: Path) -> None:
             raise OutputRefused(f"Cannot write {path}: {error.strerror}") from None
 
 
-def _write(path: Path, data: bytes) -> None:
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write a file in one step."""
     write_atomically(path, lambda file: file.write(data))
 
 
@@ -41,7 +42,7 @@ class Prepared:
     def write(self, folder: Path) -> None:
         """Write all files into a folder, each in one step."""
         for name, content in self.files.items():
-            _write(folder / name, content.encode() if isinstance(content, str) else content)
+            write_bytes(folder / name, content.encode() if isinstance(content, str) else content)
 
 
 @dataclass(frozen=True)

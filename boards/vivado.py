@@ -153,7 +153,7 @@ def run_vivado(
     return Routed(
         made if bitstream else None,
         result.fmax_mhz,
-        result.slack_ns is None or result.slack_ns >= 0,
+        result.met,
         stage_of_path(result.names, stages),
         said,
         parse_utilisation(used.read_text(encoding="utf-8", errors="replace")),
@@ -175,12 +175,23 @@ class Timing:
         The cells and nets along the path.
     version : str, optional
         Of Vivado.
+    hold_ns, pulse_ns : float, optional
+        Time left for holding, and of the shortest pulse.
     """
 
     slack_ns: float | None
     fmax_mhz: float | None
     names: tuple[str, ...] = ()
     version: str | None = None
+    hold_ns: float | None = None
+    pulse_ns: float | None = None
+
+    @property
+    def met(self) -> bool:
+        """Whether nothing is violated: setup, hold, and the widths of pulses."""
+        return all(
+            slack is None or slack >= 0 for slack in (self.slack_ns, self.hold_ns, self.pulse_ns)
+        )
 
 
 _NUMBER = r"(-?\d+(?:\.\d+)?)"
@@ -190,12 +201,19 @@ def parse_timing(text: str) -> Timing:
     """Read what ``report_timing_summary`` wrote."""
     version = re.search(r"^\| Tool Version\s*:\s*Vivado v\.?(\S+)", text, re.MULTILINE)
     release = version[1] if version else None
-    summary = re.search(rf"^\s*WNS\(ns\).*\n[\s-]*\n\s*(NA|inf|{_NUMBER})\s", text, re.MULTILINE)
+    summary = re.search(r"^[ \t]*(WNS\(ns\).*)\n[\s-]*\n[ \t]*(\S.*)$", text, re.MULTILINE)
     if summary is None:
         raise ToolFailed("Vivado wrote no timing summary that can be read")
-    if summary[1] in ("NA", "inf"):
-        return Timing(None, None, (), release)
-    worst = float(summary[1])
+    # Names of columns have spaces, but two and more of them lie between columns.
+    row = dict(zip(re.split(r"\s{2,}", summary[1].strip()), summary[2].split(), strict=False))
+
+    def slack_of(column: str) -> float | None:
+        value = row.get(column, "NA")
+        return float(value) if re.fullmatch(_NUMBER, value) else None
+
+    worst, hold, pulse = (slack_of(f"{name}(ns)") for name in ("WNS", "WHS", "WPWS"))
+    if worst is None:
+        return Timing(None, None, (), release, hold, pulse)
 
     found: tuple[float, float, tuple[str, ...]] | None = None
     for path in re.split(r"^(?=Slack[ :(])", text, flags=re.MULTILINE)[1:]:
@@ -216,7 +234,8 @@ def parse_timing(text: str) -> Timing:
             raise ToolFailed("Vivado's timing summary tells of no path and no clock")
         found = worst, min(float(period) for period, _ in rows), ()
     left, period, names = found
-    return Timing(worst, 1000 / (period - left) if period > left else None, names, release)
+    fmax = 1000 / (period - left) if period > left else None
+    return Timing(worst, fmax, names, release, hold, pulse)
 
 
 def parse_utilisation(text: str) -> dict[str, tuple[float, float]]:

@@ -1,5 +1,6 @@
 """Which tools are here: Python packages by their metadata, other programs by asking them."""
 
+import hashlib
 import platform
 import re
 import shutil
@@ -115,7 +116,8 @@ def version_of(what: str) -> str:
         # Programs of Python packages bear the package's name; asking them takes seconds.
         return metadata.version(name)
     except metadata.PackageNotFoundError:
-        return _ask(what) or "unknown"
+        # What tells no version is known by its bytes.
+        return _ask(what) or hashlib.sha256(Path(what).read_bytes()).hexdigest()[:12]
 
 
 def _ask(path: str) -> str | None:
@@ -126,5 +128,5 @@ def _ask(path: str) -> str | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    match = re.search(r"\d+(\.\d+)+", done.stdout)
+    match = re.search(r"\d+(\.\d+)+", f"{done.stdout}\n{done.stderr}")
     return match[0] if match else None

@@ -119,15 +119,19 @@ def _print(report: dict[str, Any], plan: Plan) -> None:
             f"speed        {report['images_per_second']:,.0f} images/s at {report['clock_mhz']:g} "
             f"MHz, {report['latency_cycles']:,} cycles ({report['latency_ns']:,.0f} ns) each"
         )
+    if cells := (report["placed"] or {}).get("ICESTORM_LC"):
+        print(f"placed       {cells[0]:,} of {cells[1]:,} cells ({cells[0] / cells[1]:.1%})")
     if report["fmax_mhz"] is not None:
         print(f"Fmax         {report['fmax_mhz']:.1f} MHz by {report['timing']['tool']}")
     if report["uart"] is not None:
         print(
             f"line         {report['uart']['baud']:,} baud, up to "
-            f"{report['link_images_per_second']:,.0f} images/s"
+            f"{report['link_images_per_second']:,.0f} images/s; {report['link']}"
         )
     if report["bitstream"]:
         print(f"bitstream    {plan.out / report['bitstream']}")
+        if report["load"]:
+            print(f"load it      {report['load']}")
     if report["missing"]:
         print(f"missing      {report['missing']}")
     print(f"report       {plan.out / 'report.html'}")

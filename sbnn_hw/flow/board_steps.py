@@ -1,30 +1,33 @@
 """The steps from hardware to a board: synthesis, place and route, bitstream."""
 
 import shutil
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from sbnn_hw import __version__
 from sbnn_hw.boards.nextpnr import (
     bram_blocks,
     place_and_route,
     place_out_of_context,
     synthesise_board,
 )
-from sbnn_hw.boards.openxc7 import run_openxc7
+from sbnn_hw.boards.openxc7 import require_openxc7, run_openxc7
 from sbnn_hw.boards.results import Prepared, Routed
 from sbnn_hw.boards.table import Part
 from sbnn_hw.boards.vivado import check_project, find_vivado, part_project, run_vivado
 from sbnn_hw.errors import ToolMissing
+from sbnn_hw.files import write_atomically
 from sbnn_hw.flow.context import Flow
 from sbnn_hw.flow.plan import BOARD, Built, routes, xilinx_toolchain
-from sbnn_hw.flow.steps import code_digest, file_digest
+from sbnn_hw.flow.steps import code_digest, file_digest, value_digest
 from sbnn_hw.hardware import AXI, DESCRIPTION, VERILOG
 from sbnn_hw.tools import version_of
 from sbnn_hw.yosys import Counts, synthesise
 
-__all__ = ["route", "synthesise_all"]
+__all__ = ["check_shell", "route", "synthesise_all"]
 
 # What makes the files of a board, and what places and routes them.
 _ROUTE_CODE = tuple(
@@ -48,13 +51,24 @@ def _prepare(flow: Flow, built: Built) -> Prepared:
             return Prepared("top_axi", sources)
         return part_project(target, built.clock_hz, sources)
     from sbnn_hw.boards.platform import prepare_board
-    from sbnn_hw.boards.shell import Shell
-
-    def shell(divisor: int, leds: int) -> Any:
-        return Shell(built.description, divisor=divisor, clock_hz=built.clock_hz, leds=leds)
 
     assert built.clock is not None
-    return prepare_board(target, shell, built.clock, {"top.v": verilog})
+    return prepare_board(target, _shell_of(built), built.clock, {"top.v": verilog})
+
+
+def _shell_of(built: Built) -> Callable[[int, int], Any]:
+    from sbnn_hw.boards.shell import Shell
+
+    def make(divisor: int, leds: int) -> Any:
+        return Shell(built.description, divisor=divisor, clock_hz=built.clock_hz, leds=leds)
+
+    return make
+
+
+def check_shell(flow: Flow, built: Built) -> None:
+    """Make sure that a board's shell can serve the network, before anything takes long."""
+    if flow.plan.board is not None and built.clock is not None:
+        _shell_of(built)(built.clock.baud.divisor, 1)
 
 
 def synthesise_all(flow: Flow, built: Built) -> None:
@@ -94,7 +108,9 @@ def synthesise_all(flow: Flow, built: Built) -> None:
         "target": _plain(target),
         "clock": _plain(built.clock) if built.clock else built.clock_hz,
         "code": code_digest(*_SHELL_CODE),
-        "tools": [flow.tools["yosys"], flow.tools.get("amaranth-boards")],
+        "tools": [flow.tools[name] for name in ("yosys", "amaranth")],
+        "boards": flow.tools.get("amaranth-boards"),
+        "version": __version__,
     }
     found = flow.steps.run("synthesis", reads, make)
     built.core, built.whole = found["core"], found["whole"]
@@ -135,10 +151,10 @@ def route(flow: Flow, built: Built) -> None:
         flow.say("bitstream", f"{toolchain} for {target.name}: a minute or more")
         routed = _run(flow, toolchain, place, built, stages)
         if routed.bitstream is not None and routed.met and bitstream:
-            final = plan.out / bitstream
-            partial = final.with_name(f".{bitstream}.part")
-            shutil.copyfile(routed.bitstream, partial)
-            partial.replace(final)
+            with routed.bitstream.open("rb") as source:
+                write_atomically(
+                    plan.out / bitstream, lambda file: shutil.copyfileobj(source, file)
+                )
         value = {
             "fmax_mhz": routed.fmax_mhz,
             "met": routed.met,
@@ -163,7 +179,7 @@ def route(flow: Flow, built: Built) -> None:
         "target": _plain(target),
         "clock": built.clock_hz,
         "toolchain": toolchain,
-        "tool": flow.tools.get("nextpnr") or _toolchain_version(toolchain),
+        "tool": flow.tools.get("nextpnr") or _toolchain_version(toolchain, target),
         "code": code_digest(*_ROUTE_CODE),
     }
     built.routed = flow.steps.run("bitstream", reads, make)
@@ -189,10 +205,14 @@ def _run(flow: Flow, toolchain: str, place: Path, built: Built, stages: list[str
     return place_and_route(place, target, clock_hz=built.clock_hz, stages=stages)
 
 
-def _toolchain_version(toolchain: str) -> str:
+def _toolchain_version(toolchain: str, target: Any) -> str:
+    """Return what tells one installation from another: a version, or a digest of its files."""
     if toolchain == "vivado":
         return version_of(find_vivado())
-    return toolchain
+    tools = require_openxc7(target)
+    return value_digest(
+        [version_of(tools.place), file_digest(tools.chip), str(tools.database.resolve())]
+    )
 
 
 def _plain(value: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 from sbnn_hw.errors import Disagreement, TimingMissed
 from sbnn_hw.files import check_writable, exclusive
 from sbnn_hw.fit import check_fit
-from sbnn_hw.flow.board_steps import route, synthesise_all
+from sbnn_hw.flow.board_steps import check_shell, route, synthesise_all
 from sbnn_hw.flow.context import Flow
 from sbnn_hw.flow.network_steps import (
     choose_clock,
@@ -17,8 +17,8 @@ from sbnn_hw.flow.network_steps import (
     generate,
     simulate,
 )
-from sbnn_hw.flow.plan import Built, Plan, require_tools
-from sbnn_hw.flow.report import JSON, make_report
+from sbnn_hw.flow.plan import BITSTREAMS, Built, Plan, require_tools
+from sbnn_hw.flow.report import HTML, JSON, make_report
 from sbnn_hw.flow.steps import Steps
 from sbnn_hw.hardware import AGREEMENT
 
@@ -39,7 +39,8 @@ def build(plan: Plan, progress: Callable[[str, str], None] | None = None) -> dic
     tools = require_tools(plan)
     check_writable(plan.out / JSON)
     with exclusive(plan.out / "build"):
-        return _walk(Flow(plan, Steps(plan.out, say), tools, say))
+        results = (JSON, HTML, *sorted(set(BITSTREAMS.values())))
+        return _walk(Flow(plan, Steps(plan.out, say, results), tools, say))
 
 
 def _walk(flow: Flow) -> dict[str, Any]:
@@ -54,11 +55,13 @@ def _walk(flow: Flow) -> dict[str, Any]:
             # At once: a network that is far too large need not even be generated.
             built.fit = check_fit(network, plan.target, force=plan.force)
         generate(flow, built, choose_options(flow, built), images)
+        if plan.reaches("synthesis"):
+            built.fit = check_fit(network, plan.target, built.description, force=plan.force)
+            check_shell(flow, built)
     try:
         if plan.reaches("simulation"):
             simulate(flow, built, images, labelled)
         if plan.reaches("synthesis"):
-            built.fit = check_fit(network, plan.target, built.description, force=plan.force)
             synthesise_all(flow, built)
         if plan.reaches("bitstream"):
             route(flow, built)
@@ -70,10 +73,11 @@ def _walk(flow: Flow) -> dict[str, Any]:
     if problem is not None:
         raise problem
     if built.routed is not None and not built.routed["met"]:
+        worst, levels = built.routed["worst"], built.description["options"]["levels_per_stage"]
+        # More registers help where tables are the reason.
+        fewer = f"--levels {levels - 1}, or " if levels > 1 and worst != "shell" else ""
         raise TimingMissed(
             f"The design reaches {built.routed['fmax_mhz']:.1f} MHz on {plan.target.name}, not "
-            f"{built.clock_hz / 1e6:g}: its slowest path is in {built.routed['worst']} (try "
-            f"--levels {max(1, built.description['options']['levels_per_stage'] - 1)}, or a "
-            "lower --clock)"
+            f"{built.clock_hz / 1e6:g}: its slowest path is in {worst} (try {fewer}a lower --clock)"
         )
     return report

@@ -9,7 +9,6 @@ import numpy as np
 
 from sbnn_hw import datasets, netlist
 from sbnn_hw.boards.clocks import levels_for, plan_clock
-from sbnn_hw.boards.openxc7 import wants_split_pairs
 from sbnn_hw.boards.table import Board
 from sbnn_hw.datasets import Images
 from sbnn_hw.errors import DataMissing, ModelRejected, ToolMissing
@@ -113,6 +112,7 @@ def choose_options(flow: Flow, built: Built) -> "Options":
     from sbnn_hw.rtl_gen.lower import Options
 
     target = flow.plan.target
+    # openXC7 cannot place a LUT6_2.
     split = flow.plan.toolchain == "openxc7" or (
         flow.plan.toolchain == "auto"
         and target.family == "xc7"
@@ -125,7 +125,7 @@ def choose_options(flow: Flow, built: Built) -> "Options":
     options = Options(
         family=target.family,
         levels_per_stage=levels,
-        split_pairs=split and wants_split_pairs("openxc7"),
+        split_pairs=split,
         **flow.plan.options,
     )
     return _smaller(flow, built, options) if options.input == "auto" else options

@@ -1,5 +1,6 @@
 """What shall be built, and whether the tools for it are here."""
 
+import importlib.util
 import platform
 import re
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from sbnn_hw.tools import version_of
 from sbnn_hw.yosys import find_yosys
 
 __all__ = [
+    "BITSTREAMS",
     "BOARD",
     "TOOLCHAINS",
     "UNTIL",
@@ -33,6 +35,9 @@ __all__ = [
 
 #: The steps, in order; a build may end after each.
 UNTIL = ("netlist", "rtl", "simulation", "synthesis", "bitstream")
+
+#: What a board is loaded with, by family.
+BITSTREAMS = {"xc7": "design.bit", "ecp5": "design.bit", "ice40": "design.bin"}
 
 #: Files of the board's project lie here, below the build's folder.
 BOARD = "board"
@@ -140,7 +145,11 @@ def require_tools(plan: Plan) -> dict[str, str]:
         require_amaranth()
         packages.append("amaranth")
         programs["yosys"] = find_yosys()
-        if plan.board is not None and plan.reaches("synthesis"):
+        if plan.board is not None and plan.board.pins is None and plan.reaches("synthesis"):
+            if importlib.util.find_spec("amaranth_boards") is None:
+                raise ToolMissing(
+                    "The pins of boards come from amaranth-boards (pip install 'sbnn-hw[flow]')"
+                )
             packages.append("amaranth-boards")
     if plan.reaches("simulation"):
         from sbnn_hw.sim.verilator import require
@@ -149,13 +158,12 @@ def require_tools(plan: Plan) -> dict[str, str]:
         stated |= {"verilator": verilator.version, "compiler": compiler.version}
     if plan.reaches("bitstream") and plan.target.family != "xc7" and routes(plan):
         programs["nextpnr"] = find_nextpnr(plan.target.family).place
-    if plan.until == "bitstream" or (plan.toolchain != "auto" and plan.reaches("bitstream")):
-        if plan.target.family == "xc7":
-            xilinx_toolchain(plan)
-        elif not routes(plan):
-            raise UsageError(
-                f"There is no bitstream for {plan.target.name} without a board (--board)"
-            )
+    if plan.until == "bitstream" and plan.board is None:
+        raise UsageError(f"There is no bitstream for {plan.target.name} without a board (--board)")
+    if plan.target.family == "xc7" and (
+        plan.until == "bitstream" or (plan.toolchain != "auto" and plan.reaches("bitstream"))
+    ):
+        xilinx_toolchain(plan)
     stated |= {name: version_of(name) for name in packages}
     return stated | {name: version_of(path) for name, path in programs.items()}
 
@@ -182,6 +190,7 @@ def xilinx_toolchain(plan: Plan) -> str:
         if board is not None and find_openxc7(board) is not None:
             return "openxc7"
     raise ToolMissing(
-        f"No bitstream was made for {plan.target.name}, since neither Vivado nor openXC7 is on "
-        f"PATH: run {plan.out / BOARD}/build_*.sh where Vivado is, or install openXC7"
+        f"A bitstream for {plan.target.name} needs Vivado or openXC7 on PATH, and neither is: "
+        f"install one, or build without --until bitstream and run {plan.out / BOARD}/build_*.sh "
+        "where Vivado is"
     )

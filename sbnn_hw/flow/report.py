@@ -1,14 +1,15 @@
 """Gather what a build found out into the report, and write it."""
 
 import json
+import os
 from dataclasses import asdict
 from typing import Any
 
 from sbnn_hw import __version__, bops
 from sbnn_hw.boards.protocol import OVERHEAD, Wire
-from sbnn_hw.boards.table import Board
+from sbnn_hw.boards.table import Board, Part
 from sbnn_hw.files import write_atomically
-from sbnn_hw.flow.plan import Built, Plan
+from sbnn_hw.flow.plan import BITSTREAMS, Built, Plan
 from sbnn_hw.flow.steps import Steps, value_digest
 from sbnn_hw.report import SCHEMA, check, render
 
@@ -24,7 +25,7 @@ def make_report(plan: Plan, built: Built, steps: Steps, tools: dict[str, str]) -
     report = _gather(plan, built, steps, tools)
     check(report)
     page = render(report)
-    text = json.dumps(report, indent=2, ensure_ascii=False) + "\n"
+    text = json.dumps(report, indent=2) + "\n"
     write_atomically(plan.out / HTML, lambda file: file.write(page.encode()))
     write_atomically(plan.out / JSON, lambda file: file.write(text.encode()))
     return report
@@ -48,7 +49,8 @@ def _gather(plan: Plan, built: Built, steps: Steps, tools: dict[str, str]) -> di
     routed = built.routed
     return {
         "schema": SCHEMA,
-        "model": str(plan.model),
+        # A name need not be text; what cannot be shown is shown as such.
+        "model": os.fsencode(plan.model).decode(errors="replace"),
         "network": network.digest,
         "board": target.name if isinstance(target, Board) else None,
         "board_title": target.title if isinstance(target, Board) else None,
@@ -66,6 +68,7 @@ def _gather(plan: Plan, built: Built, steps: Steps, tools: dict[str, str]) -> di
         "luts_per_connection": luts / connections if luts is not None and connections else None,
         "counted_by": f"Yosys {tools['yosys']}, {_SYNTHESIS[target.family]}" if core else None,
         "design": built.whole,
+        "placed": None if routed is None else routed["utilisation"],
         "capacity": None
         if capacity is None
         else {"luts": capacity.luts, "ffs": capacity.flip_flops, "bram": capacity.brams},
@@ -80,6 +83,8 @@ def _gather(plan: Plan, built: Built, steps: Steps, tools: dict[str, str]) -> di
         "uart": None
         if built.clock is None
         else {"baud": built.clock.baud.rate, "clocks_per_bit": built.clock.baud.divisor},
+        "link": _link(target),
+        "load": _load(plan, target),
         "latency_cycles": latency,
         "initiation_interval": interval,
         "latency_ns": latency * 1e9 / clock_hz if latency is not None and clock_hz else None,
@@ -126,6 +131,20 @@ def _gather(plan: Plan, built: Built, steps: Steps, tools: dict[str, str]) -> di
         "digest": value_digest([step.digest for step in steps.done]),
         "version": __version__,
     }
+
+
+def _link(target: Board | Part) -> str | None:
+    """Return how the host talks to a board, and where to plug in."""
+    if not isinstance(target, Board):
+        return None
+    return target.link if target.uart is None else f"{target.link}: {target.uart.where}"
+
+
+def _load(plan: Plan, target: Board | Part) -> str | None:
+    """Return how a bitstream is brought to the board."""
+    if not isinstance(target, Board) or not target.load:
+        return None
+    return target.load.format(file=BITSTREAMS[target.family])
 
 
 def _agreement(verdict: dict[str, Any]) -> dict[str, Any]:

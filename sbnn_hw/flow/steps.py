@@ -8,7 +8,7 @@ import hashlib
 import importlib.util
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -95,10 +95,14 @@ class Steps:
         Where files and notes go.
     progress : callable
         Called with the name of a step and what is to be said of it.
+    results : sequence of str
+        Files that tell of all steps together; removed as soon as one is done anew.
     """
 
-    def __init__(self, folder: Path, progress: Callable[[str, str], None]) -> None:
-        self.folder, self._progress = folder, progress
+    def __init__(
+        self, folder: Path, progress: Callable[[str, str], None], results: Sequence[str] = ()
+    ) -> None:
+        self.folder, self._progress, self._results = folder, progress, results
         self.done: list[Done] = []
 
     def run(
@@ -126,11 +130,12 @@ class Steps:
             seconds, value, files = found
             self._add(Done(name, digest, value, seconds, True, files[0]))
             return value
-        # A note must not outlive what it tells of.
-        try:
-            note.unlink(missing_ok=True)
-        except OSError as error:
-            raise OutputRefused(f"Cannot write {note}: {error.strerror or error}") from None
+        # A note must not outlive what it tells of, nor results what they were made from.
+        for stale in (note, *(self.folder / name for name in self._results)):
+            try:
+                stale.unlink(missing_ok=True)
+            except OSError as error:
+                raise OutputRefused(f"Cannot write {stale}: {error.strerror or error}") from None
         started = time.perf_counter()
         value, names = make()
         seconds = time.perf_counter() - started

@@ -332,10 +332,20 @@ def utilisation(report: dict[str, Any]) -> pieces.Section:
             [
                 ("Estimated LUTs, before synthesis", guess),
                 ("Connections", number(report["connections"])),
+                *_placed(report),
             ]
         ),
         pieces.table(("Cells", "Network", "Whole design", "Part has"), cells, "Cells as a table"),
     )
+
+
+def _placed(report: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return what place and route took of the part: of all resources those that are used."""
+    return [
+        (f"Placed: {name}", f"{number(used)} of {number(available)}")
+        for name, (used, available) in sorted((report["placed"] or {}).items())
+        if used
+    ]
 
 
 def _filled(row: verdicts.Usage) -> str:

@@ -161,6 +161,9 @@ FORM = Record(
         "clock_mhz": Maybe(_NUMBER),
         "fmax_mhz": Maybe(_NUMBER),
         "timing": Maybe(Record({"met": Maybe(_FLAG), "worst": Maybe(_TEXT), "tool": Maybe(_TEXT)})),
+        "placed": Maybe(Table(Each(_NUMBER, length=2))),
+        "link": Maybe(_TEXT),
+        "load": Maybe(_TEXT),
         "uart": Maybe(Record({"baud": _NUMBER, "clocks_per_bit": _NUMBER})),
         "latency_cycles": Maybe(_COUNT),
         "initiation_interval": Maybe(_COUNT),
@@ -181,7 +184,8 @@ FORM = Record(
         "bops": Record(
             {
                 "static": Maybe(_COUNT),
-                "measured": Maybe(_COUNT),
+                # Not whole where images differ in their handshakes.
+                "measured": Maybe(_NUMBER),
                 "dense": Maybe(_COUNT),
                 "paper": Maybe(_NUMBER),
             }

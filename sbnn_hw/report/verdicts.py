@@ -132,6 +132,12 @@ def fit(report: dict[str, Any]) -> Verdict:
         what = "No capacity is known for this part." if rows else "Nothing was counted."
         return Verdict("open", "Fit not known", what)
     needs = f"{number(tables.total)} of {number(tables.capacity or 0)} LUTs"
+    # A cell of an iCE40 has one table and one register: tables alone do not tell.
+    if report["family"] == "ice40" and not tables.estimated:
+        cells = (report["placed"] or {}).get("ICESTORM_LC")
+        if cells is None:
+            return Verdict("open", "Should fit", f"Not placed yet: {needs}.")
+        needs = f"{number(cells[0])} of {number(cells[1])} logic cells"
     if tables.estimated:
         return Verdict("open", "Should fit", f"An estimate before synthesis: {needs}.")
     return Verdict("good", "Fits", f"{needs}.")
