@@ -49,6 +49,9 @@ class Shell(wiring.Component):
         Lights.
     """
 
+    # One that is only asked whether it can serve a network is no oversight.
+    _MustUse__silence = True
+
     def __init__(self, description: Mapping[str, Any], *, divisor: int, clock_hz: int,
                  leds: int = 1) -> None:
         self._description, self._divisor = description, divisor

@@ -106,3 +106,25 @@ def test_tables_in_the_readme_are_those_that_were_counted():
         )
     text = " ".join((ROOT / "README.md").read_text().split())
     assert "they take {}, {} and {} look-up tables".format(*counted) in text
+
+
+def test_boards_in_the_readme_are_those_that_were_built():
+    """The table is written by a script; its network sizes are those of the other page."""
+    import importlib.util
+
+    spec = importlib.util.spec_from_file_location("boards_bench", ROOT / "bench/boards.py")
+    bench = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(bench)
+    text = (ROOT / "README.md").read_text()
+    table = re.search(r"<!-- bench/boards\.py -->\n(.*?)<!-- end -->", text, re.S)[1]
+    assert table.startswith(bench.HEAD)
+    rows = [line.strip("|").split(" | ") for line in table.splitlines()[2:]]
+    assert [(row[0].strip(" `"), row[1].strip("`")) for row in rows] == list(bench.BUILDS)
+    page = (ROOT / "docs/lut_cost.md").read_text()
+    for row in rows:
+        given, of = row[3].split(" of ")
+        assert given == of
+        if row[1] == "`arty_a7`":
+            name = row[0].strip(" `")
+            counted = re.search(rf"^\| {name} \| xc7 \| no \| [\d,]+ \| ([\d,]+) \|", page, re.M)
+            assert row[4] == counted[1]

@@ -21,7 +21,7 @@ from sbnn_hw.boards.vivado import check_project, find_vivado, part_project, run_
 from sbnn_hw.errors import ToolMissing
 from sbnn_hw.files import write_atomically
 from sbnn_hw.flow.context import Flow
-from sbnn_hw.flow.plan import BOARD, Built, routes, xilinx_toolchain
+from sbnn_hw.flow.plan import BITSTREAMS, BOARD, Built, routes, xilinx_toolchain
 from sbnn_hw.flow.steps import code_digest, file_digest, value_digest
 from sbnn_hw.hardware import AXI, DESCRIPTION, VERILOG
 from sbnn_hw.tools import version_of
@@ -134,18 +134,19 @@ def route(flow: Flow, built: Built) -> None:
     if target.family == "xc7":
         try:
             toolchain = xilinx_toolchain(plan)
-        except ToolMissing as error:
+        except ToolMissing:
             if plan.toolchain != "auto" or plan.until == "bitstream":
                 raise
-            built.missing = str(error)
+            built.missing = (
+                f"No bitstream was made for {target.name}, since neither Vivado nor openXC7 is on "
+                f"PATH: run {place}/build_*.sh where Vivado is, or install openXC7"
+            )
             return
     elif not routes(plan):
         built.missing = f"No timing was found for {target.name}: it has no board, and so no pins"
         return
     stages = [stage["name"] for stage in built.description["stages"]]
-    bitstream = (
-        None if plan.board is None else ("design.bin" if target.family == "ice40" else "design.bit")
-    )
+    bitstream = None if plan.board is None else BITSTREAMS[target.family]
 
     def make() -> tuple[Any, list[str]]:
         flow.say("bitstream", f"{toolchain} for {target.name}: a minute or more")
