@@ -13,6 +13,9 @@ FOLDERS := train rtl_gen sim boards
 SBNN_DATA ?= $(firstword $(wildcard data ../shared/data))
 export SBNN_DATA
 
+# Tests of one file stay together: they share what takes long to make.
+WORKERS ?= 2
+
 .PHONY: demo test test-long lint clean
 
 demo: $(DEMO)/digits.pt
@@ -25,7 +28,7 @@ $(DEMO)/digits.pt: $(READY)
 	$(BIN)/sbnn-hw train --recipe digits --out $(DEMO)/digits.pt
 
 test: lint
-	$(BIN)/python -m pytest -m "not long"
+	$(BIN)/python -m pytest -m "not long" -n $(WORKERS) --dist loadfile
 
 test-long: lint
 	$(BIN)/python -m pytest
