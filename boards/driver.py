@@ -1,5 +1,6 @@
 """The host's side of the line: a board on a port, asked from Python."""
 
+import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -420,12 +421,20 @@ def _find_board(serial: Any, name: str, baud: int | None, timeout: float, tries:
     """Return the board on a port, at the first rate at which it answers."""
     for rate in (baud,) if baud else RATES:
         try:
-            port = serial.Serial(name, rate, timeout=timeout)
+            # Two programs on one line would take each other's answers.
+            port = serial.Serial(name, rate, timeout=timeout, exclusive=True)
         except (serial.SerialException, OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or str(error)
+            reason = str(error)
             if baud is None and rate != RATES[-1] and "baud" in reason.lower():
                 continue
-            raise LinkFailed(f"Port {name} cannot be opened: {reason}") from None
+            if "exclusively lock" in reason:
+                raise LinkFailed(f"Port {name} is used by another program; wait for it") from None
+            if number := getattr(error, "errno", None):
+                reason = os.strerror(number)
+            raise LinkFailed(
+                f"Port {name} cannot be opened: {reason} (is the board plugged in, or `sbnn-hw "
+                "serve` running?)"
+            ) from None
         try:
             # While rates are tried, a board that is there answers the first time.
             board = Board(port, baud=rate, timeout=timeout, tries=tries if baud else 1)

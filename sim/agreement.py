@@ -179,7 +179,7 @@ def check_agreement(
     started = time.perf_counter()
     library = _compile(verilog, description, inside, len(pixels), report)
     compiled = time.perf_counter()
-    report(f"simulating {len(pixels):,} images")
+    report(f"simulating {len(pixels):,} images{' with stalls' if stalls else ''}")
     odds = _ODDS if stalls else 1.0
     trace = _run(library, pixels, description, odds, seed)
     simulated = time.perf_counter()

@@ -331,6 +331,7 @@ def test_wrong_models_are_one_sentence(tmp_path, capsys, name, content, words):
         path.write_bytes(content)
     assert run("--model", path, "--board", "arty_a7", "--out", tmp_path / "out") in (1, 2)
     assert re.fullmatch(words, said(capsys))
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_checkpoint_of_another_version_is_refused(tmp_path, capsys):
@@ -410,6 +411,12 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(model, tmp_path, capsys
     (tmp_path / "file").write_text("")
     assert run("--model", model, "--board", "arty_a7", "--out", tmp_path / "file/out") == 6
     assert said(capsys).startswith("Cannot write ")
+    assert run("--model", model, "--board", "arty_a7", "--out", tmp_path / "file") == 6
+    assert said(capsys) == f"Output {tmp_path / 'file'} is a file; name a folder"
+    assert run("--model", model, "--board", "arty_a7", "--out", tmp_path) == 6
+    assert said(capsys) == (
+        f"Output {tmp_path} holds other files ('file'); name a new or empty folder"
+    )
     if os.geteuid():
         (tmp_path / "locked").mkdir(mode=0o500)
         assert run("--model", model, "--board", "arty_a7", "--out", tmp_path / "locked/out") == 6
@@ -441,7 +448,7 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing_half(model, tmp_path, ca
 def test_two_builds_do_not_share_a_folder(model, tmp_path, capsys):
     from sbnn_hw.files import exclusive
 
-    with exclusive(tmp_path / "build"):
+    with exclusive(tmp_path / "report.json"):
         assert run("--model", model, "--board", "arty_a7", "--out", tmp_path) == 6
     assert "Another process is writing" in said(capsys)
 

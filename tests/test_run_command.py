@@ -158,7 +158,10 @@ def test_wrong_arguments_are_one_sentence(model, tmp_path, capsys, arguments, co
 
 def test_ports_that_are_none(model, pictures, tmp_path, capsys):
     assert run("--port", "/nowhere", "--model", model, pictures[0][0]) == 8
-    assert said(capsys).startswith("Port /nowhere cannot be opened: ")
+    assert said(capsys) == (
+        "Port /nowhere cannot be opened: No such file or directory (is the board plugged in, or "
+        "`sbnn-hw serve` running?)"
+    )
     (tmp_path / "file").write_text("no port")
     assert run("--port", tmp_path / "file", "--model", model, pictures[0][0]) == 8
     assert "cannot be opened" in said(capsys)
@@ -186,7 +189,7 @@ def test_a_silent_port_is_given_up(model, pictures, capsys):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--build", "{}"], r"There is no design in .*"),
+        (["--build", "{}"], r"There is no build in .* \(make one with `sbnn-hw build --out .*`\)"),
         (["--build", "{}", "--noise", "2"], r"Noise must be between 0 and 1, not 2"),
         (["--build", "{}", "--seed", "-1"], r"Seed must not be negative, not -1"),
     ],
@@ -194,6 +197,22 @@ def test_a_silent_port_is_given_up(model, pictures, capsys):
 def test_what_cannot_be_served_is_one_sentence(tmp_path, capsys, arguments, words):
     assert main(["serve", *(text.format(tmp_path) for text in arguments)]) == 2
     assert re.fullmatch(words, said(capsys))
+
+
+def test_two_programs_do_not_share_a_line(model, port, pictures, capsys):
+    from sbnn_hw.boards.driver import open_board
+
+    with open_board(str(port), baud=1_000_000) as board:
+        assert run("--port", port, "--model", model, pictures[0][0]) == 8
+        assert said(capsys) == f"Port {port} is used by another program; wait for it"
+        assert board.counters().errors == 0
+
+
+def test_two_servers_do_not_share_a_link(model, port, capsys):
+    out = port.parent
+    assert main(["serve", "--build", str(out), "--link", str(port)]) == 2
+    assert "leads to a terminal that is there" in said(capsys)
+    assert port.exists()
 
 
 def test_a_link_does_not_replace_a_file(model, tmp_path, capsys):

@@ -112,8 +112,8 @@ def _print(report: dict[str, Any], plan: Plan) -> None:
         whole, capacity = report["design"], report["capacity"]
         room = "" if capacity is None else f" of {capacity['luts']:,}"
         share = "" if capacity is None else f" ({whole['luts'] / capacity['luts']:.1%})"
-        name = "shell" if report["board"] else "AXI4-Stream"
-        print(f"with {name:<8}{whole['luts']:,}{room} LUTs{share}, {whole['ffs']:,} flip-flops")
+        name = "with shell" if report["board"] else "with AXI"
+        print(f"{name:<13}{whole['luts']:,}{room} LUTs{share}, {whole['ffs']:,} flip-flops")
     if report["latency_cycles"] is not None:
         print(
             f"speed        {report['images_per_second']:,.0f} images/s at {report['clock_mhz']:g} "

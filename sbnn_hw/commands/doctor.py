@@ -22,4 +22,4 @@ def run(args: argparse.Namespace) -> None:
         mark = "ok " if finding.found else "–  "
         what = finding.version or finding.path or "found"
         text = what if finding.found else f"missing: {finding.cure}"
-        print(f"{mark} {finding.name:<15} {text:<24} {finding.purpose}")
+        print(f"{mark} {finding.name:<15} {text:<24}  {finding.purpose}")

@@ -62,8 +62,9 @@ def run(args: argparse.Namespace) -> None:
         raise UsageError(f"Seed must not be negative, not {args.seed}")
     find_yosys()
     require()
+    clock_hz = _clock_of(args.build)
     _, verilog, description = Folder(args.build).load()
-    shell = Shell(description, divisor=DIVISOR, clock_hz=_clock_of(args.build), leds=_LEDS)
+    shell = Shell(description, divisor=DIVISOR, clock_hz=clock_hz, leds=_LEDS)
     sources = {
         "primitives.v": primitives(),
         "top.v": verilog,
@@ -84,24 +85,30 @@ def run(args: argparse.Namespace) -> None:
         logger.info("ended")
     finally:
         terminal.close()
-        if args.link and args.link.is_symlink():
+        if args.link and args.link.is_symlink() and str(args.link.readlink()) == terminal.port:
             args.link.unlink(missing_ok=True)
 
 
 def _clock_of(folder: Path) -> int:
-    """Return the clock that the build is for: the identity tells it."""
+    """Return the clock of the board that a build is for: the identity tells it."""
     try:
-        megahertz = json.loads((folder / JSON).read_text(encoding="utf-8"))["clock_mhz"]
-        return round(float(megahertz) * 1e6)
+        report = json.loads((folder / JSON).read_text(encoding="utf-8"))
+        board, megahertz = report["board"], report["clock_mhz"]
     except (OSError, ValueError, KeyError, TypeError):
         raise UsageError(
             f"There is no build in {folder} (make one with `sbnn-hw build --out {folder}`)"
         ) from None
+    if board is None:
+        raise UsageError(f"The build in {folder} is for a part, which has no board to simulate")
+    if megahertz is None:
+        raise UsageError(f"The build in {folder} ended before its hardware; build it further")
+    return round(float(megahertz) * 1e6)
 
 
 def _make_link(link: Path, port: str) -> Path:
-    if link.exists() and not link.is_symlink():
-        raise UsageError(f"{link} is there already and is no symbolic link; choose another name")
+    if link.exists():
+        other = "leads to a terminal that is there" if link.is_symlink() else "is no symbolic link"
+        raise UsageError(f"{link} is there already and {other}; choose another name")
     try:
         link.unlink(missing_ok=True)
         link.symlink_to(port)

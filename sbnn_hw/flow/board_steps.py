@@ -138,8 +138,11 @@ def route(flow: Flow, built: Built) -> None:
             if plan.toolchain != "auto" or plan.until == "bitstream":
                 raise
             built.missing = (
-                f"No bitstream was made for {target.name}, since neither Vivado nor openXC7 is on "
-                f"PATH: run {place}/build_*.sh where Vivado is, or install openXC7"
+                f"No timing was found for {target.name}, since Vivado is not on PATH: run "
+                f"{place}/build_top_axi.sh where it is"
+                if plan.board is None
+                else f"No bitstream was made for {target.name}, since neither Vivado nor openXC7 "
+                f"is on PATH: run {place}/build_shell.sh where Vivado is, or install openXC7"
             )
             return
     elif not routes(plan):

@@ -1,11 +1,13 @@
 """Walk all steps of a build, and report."""
 
+import contextlib
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from sbnn_hw.errors import Disagreement, TimingMissed
-from sbnn_hw.files import check_writable, exclusive
+from sbnn_hw.errors import Disagreement, OutputRefused, SbnnError, TimingMissed
+from sbnn_hw.files import exclusive
 from sbnn_hw.fit import check_fit
 from sbnn_hw.flow.board_steps import check_shell, route, synthesise_all
 from sbnn_hw.flow.context import Flow
@@ -19,8 +21,8 @@ from sbnn_hw.flow.network_steps import (
 )
 from sbnn_hw.flow.plan import BITSTREAMS, Built, Plan, require_tools
 from sbnn_hw.flow.report import HTML, JSON, make_report
-from sbnn_hw.flow.steps import Steps
-from sbnn_hw.hardware import AGREEMENT
+from sbnn_hw.flow.steps import NOTES, Steps
+from sbnn_hw.hardware import AGREEMENT, DESCRIPTION
 
 __all__ = ["build"]
 
@@ -37,10 +39,28 @@ def build(plan: Plan, progress: Callable[[str, str], None] | None = None) -> dic
     """
     say = progress or (lambda step, text: None)
     tools = require_tools(plan)
-    check_writable(plan.out / JSON)
-    with exclusive(plan.out / "build"):
-        results = (JSON, HTML, *sorted(set(BITSTREAMS.values())))
-        return _walk(Flow(plan, Steps(plan.out, say, results), tools, say))
+    _check_folder(plan.out)
+    try:
+        with exclusive(plan.out / JSON):
+            results = (JSON, HTML, *sorted(set(BITSTREAMS.values())))
+            return _walk(Flow(plan, Steps(plan.out, say, results), tools, say))
+    except SbnnError:
+        # A model that was refused leaves no folder behind.
+        with contextlib.suppress(OSError):
+            plan.out.rmdir()
+        raise
+
+
+def _check_folder(folder: Path) -> None:
+    """Make sure that a build overwrites nothing but a build."""
+    if folder.is_file():
+        raise OutputRefused(f"Output {folder} is a file; name a folder")
+    if folder.is_dir() and not (folder / NOTES).is_dir() and not (folder / DESCRIPTION).is_file():
+        others = sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
+        if others:
+            raise OutputRefused(
+                f"Output {folder} holds other files ({others[0]!r}); name a new or empty folder"
+            )
 
 
 def _walk(flow: Flow) -> dict[str, Any]:

@@ -43,8 +43,6 @@ _RANDOM = 1000
 
 def fold(flow: Flow) -> tuple[Network, str | None]:
     model = flow.plan.model
-    if not model.is_file():
-        raise ModelRejected(f"No model at {model} (train one with `sbnn-hw train`)")
 
     def make() -> tuple[Any, list[str]]:
         network = open_network(model)

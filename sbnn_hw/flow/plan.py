@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sbnn_hw.boards.clocks import ClockPlan
+from sbnn_hw.boards.clocks import ClockPlan, plan_clock
 from sbnn_hw.boards.nextpnr import find_nextpnr
 from sbnn_hw.boards.openxc7 import find_openxc7, require_openxc7
 from sbnn_hw.boards.table import Board, Part
 from sbnn_hw.boards.vivado import find_vivado
-from sbnn_hw.errors import ToolMissing, UsageError
+from sbnn_hw.errors import ModelRejected, ToolMissing, UsageError
 from sbnn_hw.fit import Need
 from sbnn_hw.hardware import require_amaranth
 from sbnn_hw.models import require_torch
@@ -134,6 +134,8 @@ def default_folder(model: Path, target: Board | Part) -> Path:
 
 def require_tools(plan: Plan) -> dict[str, str]:
     """Make sure, before the first step starts, that all tools are here; return their versions."""
+    if not plan.model.is_file():
+        raise ModelRejected(f"No model at {plan.model} (train one with `sbnn-hw train`)")
     if plan.model.suffix == ".pt":
         require_torch()
     packages = ["numpy"]
@@ -143,6 +145,7 @@ def require_tools(plan: Plan) -> dict[str, str]:
         packages.append("torch")
     if plan.reaches("rtl"):
         require_amaranth()
+        _check_options(plan)
         packages.append("amaranth")
         programs["yosys"] = find_yosys()
         if plan.board is not None and plan.board.pins is None and plan.reaches("synthesis"):
@@ -166,6 +169,16 @@ def require_tools(plan: Plan) -> dict[str, str]:
         xilinx_toolchain(plan)
     stated |= {name: version_of(name) for name in packages}
     return stated | {name: version_of(path) for name, path in programs.items()}
+
+
+def _check_options(plan: Plan) -> None:
+    """Refuse, before anything is written, what no hardware can be made with."""
+    from sbnn_hw.rtl_gen.lower import Options
+
+    levels = 1 if plan.levels is None else plan.levels
+    Options(family=plan.target.family, levels_per_stage=levels, **plan.options)
+    if isinstance(plan.target, Board):
+        plan_clock(plan.target, plan.clock_hz)
 
 
 def routes(plan: Plan) -> bool:

@@ -16,9 +16,10 @@ from typing import Any
 from sbnn_hw.errors import OutputRefused
 from sbnn_hw.files import write_atomically
 
-__all__ = ["Done", "Steps", "code_digest", "file_digest", "value_digest"]
+__all__ = ["NOTES", "Done", "Steps", "code_digest", "file_digest", "value_digest"]
 
-_NOTES = ".steps"
+#: The folder of the notes, below the build's.
+NOTES = ".steps"
 
 
 def value_digest(value: object) -> str:
@@ -124,7 +125,7 @@ class Steps:
             is there for first.
         """
         digest = value_digest(reads)
-        note = self.folder / _NOTES / f"{name}.json"
+        note = self.folder / NOTES / f"{name}.json"
         found = self._read(note, digest)
         if found is not None:
             seconds, value, files = found
