@@ -262,9 +262,11 @@ def test_values_of_more_than_a_byte_take_two():
     assert found == [Packet(Answer.RESULTS, 3, rig.results(pixels))]
 
 
-def described(shape, classes, score_bits):
+def described(shape, classes, score_bits, latency=10):
     return {
         "network": "00" * 32,
+        "latency": latency,
+        "interval": 1,
         "input": {"shape": shape, "value_bits": 8, "beats": 1, "width": 8},
         "output": {"index_bits": 4, "score_bits": score_bits, "classes": classes, "width": 4},
     }
@@ -279,7 +281,11 @@ def test_what_a_shell_cannot_serve_is_refused():
         Shell(described([4096, 4096, 3], 10, 0), divisor=8, clock_hz=1)
     with pytest.raises(
         ModelRejected,
-        match=r"^Results of 126 bytes for images of 1 are more than the board's shell can handle; "
-        r"build without scores \(--no-scores\)$",
+        match=r"^Results of 126 bytes after 10 cycles, for images of 1 bytes, are more than the "
+        r"board's shell can keep up with; build without scores \(--no-scores\), or for a part "
+        r"\(--part\)$",
     ):
         Shell(described([1, 1, 1], 100, 10), divisor=8, clock_hz=1)
+    with pytest.raises(ModelRejected, match=r"^Results of 1 bytes after 9,999 cycles, for images"):
+        Shell(described([4, 4, 1], 10, 0, latency=9999), divisor=8, clock_hz=1)
+    Shell(described([4, 4, 1], 10, 0, latency=999), divisor=8, clock_hz=1)
