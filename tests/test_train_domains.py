@@ -61,7 +61,7 @@ def test_closed_form_of_equal_signs(value):
 
 def values_of(domain):
     signs = torch.tensor([-1.0, 1.0])
-    return domain.weights(signs, signs).detach().tolist()
+    return domain.weights(signs, torch.tensor(0.0)).detach().tolist()
 
 
 def test_domains_take_their_values():
@@ -78,7 +78,7 @@ def test_domains_take_their_values():
     learned.phi.data.fill_(0.25)
     assert values_of(learned) == [-0.25, 0.75]
     signed = make_domain("signed")
-    weights = signed.weights(torch.tensor([-1.0, 0.0, 1.0]), torch.zeros(3))
+    weights = signed.weights(torch.tensor([-1.0, 0.0, 1.0]), torch.tensor(0.5))
     assert weights.tolist() == [-2, 0, 2]
 
 
@@ -104,7 +104,7 @@ def test_xi_lies_on_its_grid_and_learns_through_the_rounding():
     assert domain.exact().xi == Fraction(-3, 16)
     low, high = values_of(domain)
     assert (low, high) == (2 * -3 / 16, 2 * (1 - 3 / 16))
-    domain.weights(torch.tensor([-1.0, 1.0]), torch.zeros(2)).sum().backward()
+    domain.weights(torch.tensor([-1.0, 1.0]), torch.tensor(0.0)).sum().backward()
     assert domain.xi.grad.item() == 4
 
 

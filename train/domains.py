@@ -1,6 +1,6 @@
 """Binary domains: the two values that a layer's weights may take, and where they come from.
 
-A domain maps signs w̄ ∈ {−1, +1} to weights τ·w̄ + φ, which the hardware reads as η·(w01 + ξ)
+A domain maps the signs w̄ ∈ {−1, +1} of latent weights to weights τ·w̄ + φ, which the hardware reads as η·(w01 + ξ)
 with η = 2τ and ξ = (φ − τ)/(2τ). The domain `signed` is an extension: weights η·{0, ±1}.
 """
 
@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from sbnn_hw.errors import ModelRejected
+from sbnn_hw.train.signs import BinaryWeight, SignOfWeight, sign
 
 __all__ = [
     "DOMAINS",
@@ -65,9 +66,16 @@ class Domain(nn.Module):
     name: str
     signed = False
 
-    def weights(self, signs: Tensor, latent: Tensor) -> Tensor:
-        """Map signs to the weights that the forward pass uses."""
+    def values(self, latent: Tensor, cut: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the τ and φ that the forward pass uses."""
         raise NotImplementedError
+
+    def weights(
+        self, latent: Tensor, cut: Tensor, gradient: str = "identity", steepness: float = 1.0
+    ) -> Tensor:
+        """Map latent weights to those of the forward pass: τ·sign(latent − cut) + φ."""
+        tau, phi = self.values(latent, cut)
+        return BinaryWeight.apply(latent, cut, tau, phi, gradient, steepness)  # type: ignore[no-any-return,no-untyped-call]
 
     def exact(self) -> Affine:
         """Return η and ξ as the exact values of the stored numbers."""
@@ -96,8 +104,8 @@ class Learned(Domain):
         self.tau = nn.Parameter(torch.tensor(1.0))
         self.phi = nn.Parameter(torch.tensor(0.0))
 
-    def weights(self, signs: Tensor, latent: Tensor) -> Tensor:
-        return self.tau * signs + self.phi
+    def values(self, latent: Tensor, cut: Tensor) -> tuple[Tensor, Tensor]:
+        return self.tau, self.phi
 
     def exact(self) -> Affine:
         return self._affine(self.tau.item(), self.phi.item())
@@ -136,9 +144,9 @@ class LearnedOnGrid(Domain):
         """Ξ, the numerator of ξ over 2^bits."""
         return int(torch.round(self.xi.detach() * 2**self.bits).item())
 
-    def weights(self, signs: Tensor, latent: Tensor) -> Tensor:
+    def values(self, latent: Tensor, cut: Tensor) -> tuple[Tensor, Tensor]:
         # 2τ·((w̄ + 1)/2 + ξ)
-        return self.tau * signs + self.tau * (1 + 2 * round_to_grid(self.xi, self.bits))
+        return self.tau, self.tau * (1 + 2 * round_to_grid(self.xi, self.bits))
 
     def exact(self) -> Affine:
         _fraction(self.xi.item(), "ξ")
@@ -163,12 +171,13 @@ class ClosedForm(Domain):
         self.register_buffer("tau", torch.tensor(1.0))
         self.register_buffer("phi", torch.tensor(0.0))
 
-    def weights(self, signs: Tensor, latent: Tensor) -> Tensor:
+    @torch.no_grad()
+    def values(self, latent: Tensor, cut: Tensor) -> tuple[Tensor, Tensor]:
         if self.training:
-            tau, phi = closed_form(latent.detach(), signs.detach())
+            tau, phi = closed_form(latent, sign(latent - cut))
             self.tau.copy_(tau)
             self.phi.copy_(phi)
-        return self.tau.clone() * signs + self.phi.clone()
+        return self.tau.clone(), self.phi.clone()
 
     def exact(self) -> Affine:
         return self._affine(self.tau.item(), self.phi.item())
@@ -183,8 +192,8 @@ class Symmetric(Domain):
         super().__init__()
         self.tau = nn.Parameter(torch.tensor(1.0))
 
-    def weights(self, signs: Tensor, latent: Tensor) -> Tensor:
-        return self.tau * signs
+    def values(self, latent: Tensor, cut: Tensor) -> tuple[Tensor, Tensor]:
+        return self.tau, torch.zeros_like(self.tau)
 
     def exact(self) -> Affine:
         return self._affine(self.tau.item(), 0.0)
@@ -195,8 +204,8 @@ class Bnn(Domain):
 
     name = "bnn"
 
-    def weights(self, signs: Tensor, latent: Tensor) -> Tensor:
-        return signs
+    def values(self, latent: Tensor, cut: Tensor) -> tuple[Tensor, Tensor]:
+        return torch.ones_like(cut), torch.zeros_like(cut)
 
     def exact(self) -> Affine:
         return Affine(eta=Fraction(2), xi=Fraction(-1, 2))
@@ -211,8 +220,8 @@ class Zero(Domain):
         super().__init__()
         self.tau = nn.Parameter(torch.tensor(1.0))
 
-    def weights(self, signs: Tensor, latent: Tensor) -> Tensor:
-        return self.tau * (signs + 1)
+    def values(self, latent: Tensor, cut: Tensor) -> tuple[Tensor, Tensor]:
+        return self.tau, self.tau
 
     def exact(self) -> Affine:
         return self._affine(self.tau.item(), self.tau.item())
@@ -221,7 +230,7 @@ class Zero(Domain):
 class Signed(Domain):
     """η·{0, ±1}: taps of either polarity. An extension; not in the paper's domain.
 
-    Here ``signs`` holds −1, 0 and +1.
+    A weight is not zero where the magnitude of its latent is at or above the cut.
     """
 
     name = "signed"
@@ -231,8 +240,11 @@ class Signed(Domain):
         super().__init__()
         self.tau = nn.Parameter(torch.tensor(1.0))
 
-    def weights(self, signs: Tensor, latent: Tensor) -> Tensor:
-        return (2 * self.tau) * signs
+    def weights(
+        self, latent: Tensor, cut: Tensor, gradient: str = "identity", steepness: float = 1.0
+    ) -> Tensor:
+        signs = SignOfWeight.apply(latent, gradient, steepness)  # type: ignore[no-untyped-call]
+        return (2 * self.tau) * (signs * (latent.detach().abs() >= cut))
 
     def exact(self) -> Affine:
         return self._affine(self.tau.item(), self.tau.item())

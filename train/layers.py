@@ -16,7 +16,13 @@ from sbnn_hw.train.domains import (
     make_domain,
     round_to_grid,
 )
-from sbnn_hw.train.signs import GRADIENTS, SignOfActivation, SignOfWeight, count_ones, sign
+from sbnn_hw.train.signs import (
+    ACTIVATION_GRADIENTS,
+    GRADIENTS,
+    SignOfActivation,
+    count_ones,
+    sign,
+)
 
 __all__ = [
     "InputEncoder",
@@ -59,24 +65,22 @@ class SparseBinaryLayer(nn.Module):
         """N, the number of inputs that a neuron could be wired to."""
         return self.weight[0].numel()
 
+    @torch.no_grad()
     def signs(self) -> Tensor:
         """Binary weights in {−1, +1}; with signed taps in {−1, 0, +1}."""
         if not self.domain.signed:
-            return self._sign(self.weight - self.cut)
-        return self._sign(self.weight) * (self.weight.detach().abs() >= self.cut)
-
-    def _sign(self, latent: Tensor) -> Tensor:
-        return SignOfWeight.apply(latent, self.gradient, self.steepness)  # type: ignore[no-any-return,no-untyped-call]
+            return sign(self.weight - self.cut)
+        return sign(self.weight) * (self.weight.abs() >= self.cut)
 
     def binary_weight(self) -> Tensor:
         """Weights that the forward pass uses."""
-        return self.domain.weights(self.signs(), self.weight)
+        return self.domain.weights(self.weight, self.cut, self.gradient, self.steepness)
 
     def ones(self) -> Tensor:
         """Count the connections (weights of value one), with the gradient of the sparsity loss."""
         if self.domain.signed:
             return (self.weight.detach().abs() >= self.cut).sum().double()
-        return count_ones(self.weight - self.cut)
+        return count_ones(self.weight, self.cut)
 
     @torch.no_grad()
     def initialise_domain(self, init: str, *, ones_share: float) -> None:
@@ -231,10 +235,31 @@ class SparseBinaryScores(SparseBinaryLinear):
 
 
 class SignActivation(nn.Module):
-    """Sign with sign(0) = +1; the gradient is hardtanh's."""
+    """Sign with sign(0) = +1.
+
+    Parameters
+    ----------
+    gradient : str
+        What stands in for the gradient: ``clipped`` (hardtanh's), ``ede`` or ``polynomial``.
+    within_one : bool
+        Pass no gradient back where |x| > 1, as if a hardtanh came before.
+    """
+
+    def __init__(self, gradient: str = "clipped", *, within_one: bool = False) -> None:
+        if gradient not in ACTIVATION_GRADIENTS:
+            raise ValueError(
+                f"Gradient must be one of {', '.join(ACTIVATION_GRADIENTS)}, not {gradient!r}"
+            )
+        super().__init__()
+        self.gradient, self.within_one = gradient, within_one
+        #: EDE's t, which the training loop raises from 0.1 to 10.
+        self.steepness = 0.1
 
     def forward(self, x: Tensor) -> Tensor:
-        return SignOfActivation.apply(x)  # type: ignore[no-any-return,no-untyped-call]
+        return SignOfActivation.apply(x, self.gradient, self.steepness, self.within_one)  # type: ignore[no-any-return,no-untyped-call]
+
+    def extra_repr(self) -> str:
+        return self.gradient
 
 
 class InputEncoder(nn.Module):
