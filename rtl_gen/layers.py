@@ -282,12 +282,13 @@ def pool(logic: Logic, bits: Bits, all_of: bool, number: int, family: Family) ->
 
 
 def count_connections(logic: Logic, neurons: Sequence[int | Bits], sums: Sequence[SharedSum],
-                      border: Bits, bits: int) -> int:
+                      apart: Bits, bits: int) -> int:
     """Count the inputs that each neuron's tables reach, but not through what neurons share.
 
-    It is the tables that are followed, not the netlist's taps.
+    It is the tables that are followed, not the netlist's taps. The inputs ``apart`` are none:
+    they tell where the window lies, or hold what was counted before.
     """
-    stop = {bit >> 1 for bit in border}
+    stop = {bit >> 1 for bit in apart}
     for shared in sums:
         # A sum of one bit is that bit, which neurons may tap as well.
         stop |= {net for net in shared.nets if net > logic.inputs}

@@ -297,14 +297,15 @@ class _Writer:
 
         return function
 
-    def _fire(self, logic, layer, values, sums, border):
+    def _fire(self, logic, layer, values, sums, border, counts=()):
+        """Make the neurons' bits; ``counts`` are inputs that hold what was counted before."""
         absent = set(self.stage.absent.tolist())
         if sums:
             self.result.counted[self.stage.name] = (
                 self.edge.size if isinstance(layer, Linear) else layer.window.size * layer.channels)
         fires = layers.fire(logic, layer, values, sums, border, self.family, self.options.share)
         self.result.connections[self.stage.name] = layers.count_connections(
-            logic, fires, sums, border, self.edge.bits)
+            logic, fires, sums, [*border, *counts], self.edge.bits)
         return [FALSE if n in absent else bit for n, bit in enumerate(fires)]
 
     def _scores(self, scores, sum_bits=None):
@@ -368,16 +369,17 @@ class _Writer:
             values = [None] * layer.taps.width
             for number, tap in enumerate(tapped):
                 values[tap] = literals[number * bits : (number + 1) * bits]
+            counted = literals[len(wanted) : len(wanted) + len(counts)]
             border = literals[len(wanted) + len(counts):]
             sums = []
             for group in range(groups):
                 weighted = [
-                    (literals[len(wanted) + (position * groups + group) * count_bits + n], 1 << n)
+                    (counted[(position * groups + group) * count_bits + n], 1 << n)
                     for position in range(size) for n in range(count_bits)
                 ]
                 most = size * len(in_group[group]) * self.edge.maximum
                 sums.append(layers.SharedSum(logic, weighted, most, layer.xi, layer.k, self.family))
-            return self._fire(logic, layer, values, sums, border)
+            return self._fire(logic, layer, values, sums, border, counted)
 
         self._add(self.stage.name, self._tables(len(window.o.payload), function))
 

@@ -82,6 +82,16 @@ def test_thousands_of_random_networks_agree_with_software_with_and_without_stall
     no_differences(drawn)
 
 
+def test_what_was_counted_for_q_is_no_connection():
+    """A 1×1 window's count is the sum itself, and comes in beside the taps."""
+    _, network, options = streamable(2552)
+    convolution = network.stages[1]
+    assert convolution.operation.window.size == 1
+    assert convolution.operation.xi
+    wired = lower(network, options).connections
+    assert wired[convolution.name] == convolution.operation.connections == 4
+
+
 def test_a_single_wrong_table_is_seen():
     """Flip the last bit of one table, in each of a few networks, and look who complains."""
     rng = np.random.default_rng(5)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sbnn_hw.errors import ModelRejected
 
-__all__ = ["FORMS", "MODELS", "Convolution", "Topology", "find_topology"]
+__all__ = ["BACKBONES", "FORMS", "MODELS", "Convolution", "Topology", "find_topology"]
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,16 @@ MODELS: dict[str, Topology] = {
     )
 }
 
+#: The paper's backbones, which :mod:`sbnn_hw.train.backbones` builds. They have real-valued
+#: shortcuts, first and last layers: they are trained and counted, but no hardware is made of them.
+BACKBONES = {
+    "resnet18": "the paper's ResNet-18 for CIFAR-10: IR-Net's blocks, 16 binary convolutions",
+    "reactnet18": "ReActNet-18, the paper's for CIFAR-100",
+    "reactnet_a": "ReActNet-A, the paper's for ImageNet: MobileNet-like, binary 3×3 and 1×1",
+    "birealnet18": "Bi-Real Net 18, for comparison",
+    "xnor_resnet18": "XNOR-Net's ResNet-18, for comparison",
+}
+
 #: The forms that make a model of one's own, with what they mean.
 FORMS = {
     "mlp:256,256": "hidden layers of these widths",
@@ -75,10 +85,11 @@ def find_topology(name: str) -> Topology:
         return MODELS[name]
     if colon and kind == "mlp":
         raise ModelRejected(f"Model {name!r} must list one width or more, as in mlp:256,256")
-    near = difflib.get_close_matches(name, MODELS, 1)
+    known = [*MODELS, *BACKBONES]
+    near = difflib.get_close_matches(name, known, 1)
     hint = f" (did you mean {near[0]}?)" if near else ""
     raise ModelRejected(
-        f"Model must be one of {', '.join(MODELS)}, or {' or '.join(FORMS)}, not {name!r}{hint}"
+        f"Model must be one of {', '.join(known)}, or {' or '.join(FORMS)}, not {name!r}{hint}"
     )
 
 

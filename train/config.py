@@ -55,10 +55,12 @@ class TrainConfig:
     xi_bits: int | None = None
     init: str = "unit"
     gradient: str = ""
+    activation: str = ""
+    normalise: str = ""
     encoder: str = ""
     thresholds: tuple[int, ...] = ()
     padding: int = 0
-    padding_value: int = -1
+    padding_value: int | None = None
     width: float = 1.0
     norm_scale: str = ""
     ec: float = 0.5

@@ -6,7 +6,9 @@ from typing import Any
 from torch import nn
 
 from sbnn_hw.errors import ModelRejected
-from sbnn_hw.train.catalogue import find_topology
+from sbnn_hw.train.backbones import build_backbone
+from sbnn_hw.train.blocks import STATISTICS, RealConv2d
+from sbnn_hw.train.catalogue import BACKBONES, find_topology
 from sbnn_hw.train.domains import DOMAINS, INITS
 from sbnn_hw.train.layers import (
     InputEncoder,
@@ -16,7 +18,7 @@ from sbnn_hw.train.layers import (
     SparseBinaryScores,
 )
 from sbnn_hw.train.norm import SCALES, BatchNorm
-from sbnn_hw.train.signs import GRADIENTS
+from sbnn_hw.train.signs import ACTIVATION_GRADIENTS, GRADIENTS
 
 __all__ = ["ModelConfig", "build_model"]
 
@@ -33,6 +35,17 @@ class ModelConfig:
         A model of the catalogue, or the ``mlp:…`` or ``conv:…`` form.
     shape : tuple
         Height, width and channels of the images.
+    domain : str
+        The two values that weights take. For backbones also ``real``: weights that are not binary
+        yet, the first of ReActNet's two steps.
+    activation : str
+        What stands in for the gradient of the activations' sign; empty chooses the model's own.
+    normalise : str
+        Whose mean and deviation of pixels a backbone's first layer expects: ``cifar10``,
+        ``cifar100``, ``imagenet``, or empty for pixels between −1 and 1.
+    padding_value : int, optional
+        What convolutions pad with, −1 or 0. None chooses 0 for backbones, as the authors have it,
+        and else −1.
     encoder : str
         One of ``threshold``, ``thermometer``, ``integer``; or empty for the model's own choice.
     norm_scale : str
@@ -47,25 +60,29 @@ class ModelConfig:
     xi_bits: int | None = None
     init: str = "unit"
     gradient: str = "clipped"
+    activation: str = ""
+    normalise: str = ""
     encoder: str = ""
     thresholds: tuple[int, ...] = ()
     padding: int = 0
-    padding_value: int = -1
+    padding_value: int | None = None
     width: float = 1.0
     norm_scale: str = ""
     offset_bits: int = 4
 
     def __post_init__(self) -> None:
         for field, value, choices in (
-            ("Domain", self.domain, tuple(DOMAINS)),
+            ("Domain", self.domain, (*DOMAINS, *(("real",) if self.is_backbone else ()))),
             ("Init", self.init, INITS),
             ("Gradient", self.gradient, GRADIENTS),
+            ("Activations' gradient", self.activation, ("", *ACTIVATION_GRADIENTS)),
+            ("Normalisation", self.normalise, tuple(STATISTICS)),
             ("Encoder", self.encoder, ("", *ENCODERS)),
             ("Batch-norm scale", self.norm_scale, ("", *SCALES)),
-            ("Padding value", self.padding_value, (-1, 0)),
+            ("Padding value", self.padding_value, (None, -1, 0)),
         ):
             if value not in choices:
-                names = ", ".join(str(choice) for choice in choices if choice != "")
+                names = ", ".join(str(c) for c in choices if c not in ("", None))
                 raise ModelRejected(f"{field} must be one of {names}, not {value!r}")
         if self.xi_bits is not None and self.domain != "learned":
             raise ModelRejected(
@@ -91,6 +108,31 @@ class ModelConfig:
         if len(self.thresholds) > 255:
             raise ModelRejected(f"Thresholds must be at most 255, not {len(self.thresholds)}")
 
+        if self.is_backbone:
+            for field, value, cure in (
+                ("an encoder", self.encoder, "its first layer is real-valued"),
+                ("thresholds", self.thresholds, "its first layer is real-valued"),
+                ("padding", self.padding, "each convolution keeps the size of its map"),
+            ):
+                if value:
+                    raise ModelRejected(
+                        f"Model {self.name} takes no choice of {field}, not {value!r}: {cure}"
+                    )
+            if len(STATISTICS[self.normalise][0]) not in (1, self.shape[2]):
+                raise ModelRejected(
+                    f"The normalisation of {self.normalise} is for 3 channels, not {self.shape[2]}"
+                )
+        elif self.normalise:
+            raise ModelRejected(
+                f"Only backbones ({', '.join(BACKBONES)}) normalise pixels, not {self.name}; its "
+                f"encoder does what is needed"
+            )
+
+    @property
+    def is_backbone(self) -> bool:
+        """Whether this is one of the paper's backbones, with real-valued layers."""
+        return self.name in BACKBONES
+
     def to_dict(self) -> dict[str, object]:
         """Return plain values, as a checkpoint stores them."""
         return asdict(self)
@@ -106,11 +148,13 @@ class ModelConfig:
             "domain": str,
             "init": str,
             "gradient": str,
+            "activation": str,
+            "normalise": str,
             "encoder": str,
             "norm_scale": str,
             "classes": int,
             "padding": int,
-            "padding_value": int,
+            "padding_value": (int, type(None)),
             "offset_bits": int,
             "width": (int, float),
             "xi_bits": (int, type(None)),
@@ -161,7 +205,24 @@ class ModelConfig:
             kernel,
             stride=stride,
             padding=self.padding,
-            padding_value=self.padding_value,  # type: ignore[arg-type]
+            padding_value=-1 if self.padding_value is None else self.padding_value,  # type: ignore[arg-type]
+            **self._layer_options(),  # type: ignore[arg-type]
+        )
+
+    def binary_conv(
+        self, inputs: int, outputs: int, kernel: int, stride: int
+    ) -> SparseBinaryConv2d | RealConv2d:
+        """Return a convolution of a backbone, padded so that only the stride shrinks the map."""
+        padding, value = kernel // 2, self.padding_value or 0
+        if self.domain == "real":
+            return RealConv2d(inputs, outputs, kernel, stride, padding, value)
+        return SparseBinaryConv2d(
+            inputs,
+            outputs,
+            kernel,
+            stride=stride,
+            padding=padding,
+            padding_value=value,  # type: ignore[arg-type]
             **self._layer_options(),  # type: ignore[arg-type]
         )
 
@@ -186,6 +247,8 @@ class ModelConfig:
 
 def build_model(config: ModelConfig) -> nn.Sequential:
     """Return a new model for the configuration."""
+    if config.is_backbone:
+        return build_backbone(config)
     topology = find_topology(config.name)
     first = config.make_encoder(topology.encoder)
     height, width, channels = config.shape

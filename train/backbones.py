@@ -1,0 +1,126 @@
+"""The paper's backbones, by name: binary convolutions between a real first and last layer."""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from torch import nn
+
+from sbnn_hw.errors import ModelRejected
+from sbnn_hw.train.blocks import (
+    BiRealBlock,
+    IRNetBlock,
+    Normalise,
+    ReActBlock,
+    ReActMobileBlock,
+    XnorBlock,
+)
+from sbnn_hw.train.norm import BatchNorm
+
+if TYPE_CHECKING:
+    from sbnn_hw.train.models import ModelConfig
+
+__all__ = ["build_backbone"]
+
+#: Images of at least this side get the first layers of ImageNet, which shrink them fourfold.
+LARGE = 64
+
+
+def build_backbone(config: "ModelConfig") -> nn.Sequential:
+    """Return a new backbone: an `nn.Sequential` from raw pixels to class scores."""
+    return nn.Sequential(_BUILDERS[config.name](config))
+
+
+def _stages(
+    config: "ModelConfig", block: type[nn.Module], depth: int, layers: OrderedDict[str, nn.Module]
+) -> int:
+    """Add four stages of ``depth`` blocks; each but the first halves the map."""
+    inputs = config.scaled(64)
+    for number in range(4):
+        outputs = config.scaled(64 << number)
+        blocks = []
+        for position in range(depth):
+            stride = 2 if number and not position else 1
+            blocks.append(block(config, inputs, outputs, stride))
+            inputs = outputs
+        layers[f"layer{number + 1}"] = nn.Sequential(*blocks)
+    return inputs
+
+
+def _start(config: "ModelConfig") -> OrderedDict[str, nn.Module]:
+    """Return the normalisation of pixels and a first convolution for the size of the images."""
+    height, width, channels = config.shape
+    large = min(height, width) >= LARGE
+    outputs = config.scaled(64)
+    first = (
+        nn.Conv2d(channels, outputs, 7, 2, 3, bias=False)
+        if large
+        else nn.Conv2d(channels, outputs, 3, 1, 1, bias=False)
+    )
+    return OrderedDict(input=Normalise(config.normalise), conv1=first, bn1=BatchNorm(outputs))
+
+
+def _resnet18(config: "ModelConfig") -> OrderedDict[str, nn.Module]:
+    if min(config.shape[:2]) >= LARGE:
+        raise ModelRejected(
+            f"Model resnet18 is for images below {LARGE}×{LARGE}, such as CIFAR's, not "
+            f"{config.shape[0]}×{config.shape[1]}; use reactnet18"
+        )
+    layers = _start(config)
+    features = _stages(config, IRNetBlock, 2, layers)
+    layers["pool"] = nn.AdaptiveAvgPool2d(1)
+    layers["flatten"] = nn.Flatten()
+    layers["bn2"] = BatchNorm(features)
+    layers["linear"] = nn.Linear(features, config.classes)
+    return layers
+
+
+def _of_single_blocks(
+    block: type[nn.Module], depth: int
+) -> Callable[["ModelConfig"], OrderedDict[str, nn.Module]]:
+    """Return a builder for Bi-Real Net's plan: a pool in front, no batch norm at the end."""
+
+    def build(config: "ModelConfig") -> OrderedDict[str, nn.Module]:
+        layers = _start(config)
+        layers["maxpool"] = nn.MaxPool2d(3, 2, 1)
+        features = _stages(config, block, depth, layers)
+        layers["pool"] = nn.AdaptiveAvgPool2d(1)
+        layers["flatten"] = nn.Flatten()
+        layers["fc"] = nn.Linear(features, config.classes)
+        return layers
+
+    return build
+
+
+#: Channels of ReActNet-A's blocks as multiples of the first convolution's, and their strides.
+_MOBILE = (
+    (2, 1), (4, 2), (4, 1), (8, 2), (8, 1), (16, 2),
+    *((16, 1),) * 5,
+    (32, 2), (32, 1),
+)  # fmt: skip
+
+
+def _reactnet_a(config: "ModelConfig") -> OrderedDict[str, nn.Module]:
+    base = config.scaled(32)
+    layers: OrderedDict[str, nn.Module] = OrderedDict(
+        input=Normalise(config.normalise),
+        conv1=nn.Conv2d(config.shape[2], base, 3, 2, 1, bias=False),
+        bn1=BatchNorm(base),
+    )
+    inputs = base
+    for number, (multiple, stride) in enumerate(_MOBILE, start=1):
+        layers[f"block{number}"] = ReActMobileBlock(config, inputs, base * multiple, stride)
+        inputs = base * multiple
+    layers["pool"] = nn.AdaptiveAvgPool2d(1)
+    layers["flatten"] = nn.Flatten()
+    layers["fc"] = nn.Linear(inputs, config.classes)
+    return layers
+
+
+_BUILDERS: dict[str, Callable[["ModelConfig"], OrderedDict[str, nn.Module]]] = {
+    "resnet18": _resnet18,
+    "reactnet18": _of_single_blocks(ReActBlock, 4),
+    "reactnet_a": _reactnet_a,
+    "birealnet18": _of_single_blocks(BiRealBlock, 4),
+    "xnor_resnet18": _of_single_blocks(XnorBlock, 2),
+}

@@ -1,0 +1,222 @@
+"""The blocks of the paper's backbones: binary convolutions with real-valued shortcuts.
+
+Each takes and gives real-valued maps; the sign stands inside, before each binary convolution.
+"""
+
+from typing import TYPE_CHECKING
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from sbnn_hw.train.layers import SignActivation
+from sbnn_hw.train.norm import BatchNorm
+
+if TYPE_CHECKING:
+    from sbnn_hw.train.models import ModelConfig
+
+__all__ = [
+    "BiRealBlock",
+    "IRNetBlock",
+    "Normalise",
+    "RPReLU",
+    "RSign",
+    "ReActBlock",
+    "ReActMobileBlock",
+    "RealConv2d",
+    "XnorBlock",
+]
+
+#: Mean and standard deviation of each channel, pixels from 0 to 1; as the authors have them.
+STATISTICS = {
+    "": ((0.5,), (0.5,)),
+    "cifar10": ((0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)),
+    "cifar100": ((0.5071, 0.4867, 0.4408), (0.2675, 0.2565, 0.2761)),
+    "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+}
+
+
+class Normalise(nn.Module):
+    """Turn raw pixels (0 to 255) into what a real-valued first convolution sees."""
+
+    def __init__(self, statistics: str = "") -> None:
+        super().__init__()
+        self.statistics = statistics
+        self.mean, self.deviation = STATISTICS[statistics]
+
+    def forward(self, x: Tensor) -> Tensor:
+        dtype = x.dtype if x.is_floating_point() else torch.get_default_dtype()
+        mean = torch.tensor(self.mean, dtype=dtype, device=x.device).view(1, -1, 1, 1)
+        deviation = torch.tensor(self.deviation, dtype=dtype, device=x.device).view(1, -1, 1, 1)
+        return (x.to(dtype) / 255 - mean) / deviation
+
+    def extra_repr(self) -> str:
+        return self.statistics or "to [−1, 1]"
+
+
+class RealConv2d(nn.Conv2d):
+    """A convolution of signs with real weights: what is trained before the weights are binary."""
+
+    def __init__(
+        self, inputs: int, outputs: int, kernel: int, stride: int, padding: int, padding_value: int
+    ) -> None:
+        super().__init__(inputs, outputs, kernel, stride, padding, bias=False)
+        self.padding_value = padding_value
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.padding_value == 0:
+            return super().forward(x)
+        rows, columns = self.padding
+        x = F.pad(x, (columns, columns, rows, rows), value=float(self.padding_value))  # type: ignore[arg-type]
+        return F.conv2d(x, self.weight, stride=self.stride)
+
+
+class IRNetBlock(nn.Module):
+    """Two binary convolutions and one shortcut; hardtanh is the non-linearity."""
+
+    def __init__(self, config: "ModelConfig", inputs: int, outputs: int, stride: int) -> None:
+        super().__init__()
+        gradient = config.activation or "ede"
+        self.sign1 = SignActivation(gradient)
+        self.conv1 = config.binary_conv(inputs, outputs, 3, stride)
+        self.bn1 = config.norm(outputs)
+        # The hardtanh behind the first batch norm changes no sign: it is in the gradient alone.
+        self.sign2 = SignActivation(gradient, within_one=True)
+        self.conv2 = config.binary_conv(outputs, outputs, 3, 1)
+        self.bn2 = config.norm(outputs)
+        self.shortcut = _projection(inputs, outputs, stride) if stride != 1 else nn.Identity()
+
+    def forward(self, x: Tensor) -> Tensor:
+        out = self.bn1(self.conv1(self.sign1(x)))
+        out = self.bn2(self.conv2(self.sign2(out)))
+        # In place: neither the batch norm nor hardtanh needs what it gave to go back.
+        return F.hardtanh(out.add_(self.shortcut(x)), inplace=True)
+
+
+def _projection(inputs: int, outputs: int, stride: int) -> nn.Sequential:
+    return nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), BatchNorm(outputs))
+
+
+def _pooled_projection(inputs: int, outputs: int, stride: int) -> nn.Module:
+    if stride == 1 and inputs == outputs:
+        return nn.Identity()
+    return nn.Sequential(
+        nn.AvgPool2d(2, stride),
+        nn.Conv2d(inputs, outputs, 1, bias=False),
+        BatchNorm(outputs),
+    )
+
+
+class Shift(nn.Module):
+    """Add a learned number to each channel."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.bias = nn.Parameter(torch.zeros(1, channels, 1, 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.bias
+
+
+class RSign(nn.Module):
+    """ReActNet's sign: with a learned shift for each channel."""
+
+    def __init__(self, channels: int, gradient: str) -> None:
+        super().__init__()
+        self.shift = Shift(channels)
+        self.sign = SignActivation(gradient)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.sign(self.shift(x))  # type: ignore[no-any-return]
+
+
+class RPReLU(nn.Module):
+    """ReActNet's PReLU: a learned slope below zero, with learned shifts before and behind."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.before = Shift(channels)
+        self.prelu = nn.PReLU(channels)
+        self.behind = Shift(channels)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.behind(self.prelu(self.before(x)))  # type: ignore[no-any-return]
+
+
+class ReActBlock(nn.Module):
+    """RSign, one binary 3×3 convolution, batch norm, shortcut, RPReLU."""
+
+    def __init__(self, config: "ModelConfig", inputs: int, outputs: int, stride: int) -> None:
+        super().__init__()
+        self.sign = RSign(inputs, config.activation or "polynomial")
+        self.conv = config.binary_conv(inputs, outputs, 3, stride)
+        self.bn = config.norm(outputs)
+        self.shortcut = _pooled_projection(inputs, outputs, stride)
+        self.prelu = RPReLU(outputs)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.prelu(self.bn(self.conv(self.sign(x))) + self.shortcut(x))  # type: ignore[no-any-return]
+
+
+class BiRealBlock(nn.Module):
+    """Sign, one binary 3×3 convolution, batch norm, shortcut."""
+
+    def __init__(self, config: "ModelConfig", inputs: int, outputs: int, stride: int) -> None:
+        super().__init__()
+        self.sign = SignActivation(config.activation or "polynomial")
+        self.conv = config.binary_conv(inputs, outputs, 3, stride)
+        self.bn = config.norm(outputs)
+        self.shortcut = _pooled_projection(inputs, outputs, stride)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.bn(self.conv(self.sign(x))) + self.shortcut(x)  # type: ignore[no-any-return]
+
+
+class XnorBlock(nn.Module):
+    """Twice batch norm, sign, binary convolution; one shortcut around both, as in XNOR-Net."""
+
+    def __init__(self, config: "ModelConfig", inputs: int, outputs: int, stride: int) -> None:
+        super().__init__()
+        gradient = config.activation or "clipped"
+        self.bn1 = config.norm(inputs)
+        self.sign1 = SignActivation(gradient)
+        self.conv1 = config.binary_conv(inputs, outputs, 3, stride)
+        self.bn2 = config.norm(outputs)
+        self.sign2 = SignActivation(gradient)
+        self.conv2 = config.binary_conv(outputs, outputs, 3, 1)
+        self.shortcut = _projection(inputs, outputs, stride) if stride != 1 else nn.Identity()
+
+    def forward(self, x: Tensor) -> Tensor:
+        out = self.conv1(self.sign1(self.bn1(x)))
+        return self.conv2(self.sign2(self.bn2(out))) + self.shortcut(x)  # type: ignore[no-any-return]
+
+
+class ReActMobileBlock(nn.Module):
+    """A block of ReActNet-A: binary 3×3, then binary 1×1; two of these double the channels.
+
+    Neither shortcut has weights: where the stride is two the first averages 2×2 pixels, and where
+    the channels double the second is used twice.
+    """
+
+    def __init__(self, config: "ModelConfig", inputs: int, outputs: int, stride: int) -> None:
+        if outputs not in (inputs, 2 * inputs):
+            raise ValueError(f"Outputs must be {inputs} or {2 * inputs}, not {outputs}")
+        super().__init__()
+        gradient = config.activation or "polynomial"
+        self.sign1 = RSign(inputs, gradient)
+        self.conv1 = config.binary_conv(inputs, inputs, 3, stride)
+        self.bn1 = config.norm(inputs)
+        self.pool = nn.AvgPool2d(2) if stride == 2 else nn.Identity()
+        self.prelu1 = RPReLU(inputs)
+        self.sign2 = RSign(inputs, gradient)
+        self.conv2 = nn.ModuleList(
+            config.binary_conv(inputs, inputs, 1, 1) for _ in range(outputs // inputs)
+        )
+        self.bn2 = nn.ModuleList(config.norm(inputs) for _ in range(outputs // inputs))
+        self.prelu2 = RPReLU(outputs)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.prelu1(self.bn1(self.conv1(self.sign1(x))) + self.pool(x))
+        signs = self.sign2(x)
+        halves = [bn(conv(signs)) + x for conv, bn in zip(self.conv2, self.bn2, strict=True)]
+        return self.prelu2(torch.cat(halves, 1))  # type: ignore[no-any-return]
