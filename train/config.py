@@ -3,6 +3,7 @@
 Loads no torch by itself, so that the command line can show the defaults.
 """
 
+import re
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +45,15 @@ class TrainConfig:
         Training images held out to choose the epoch by.
     recalibrate : int
         Training images from which the batch-norm statistics are computed anew each epoch.
+    rotate : float
+        Training images are turned by up to that many degrees either way.
+    weight_decay : float
+        Adam's L2 term on the weights of convolutions and of linear layers.
+    start : str
+        A checkpoint to begin from: whatever has the same name and shape is taken, such as the
+        real-valued weights of ReActNet's first step.
+    device : str
+        Where to train: ``auto`` (a GPU if there is one), ``cpu``, ``cuda`` or ``cuda:1``.
     threads : int
         Threads of torch (0: as many as it chooses). Weights are the same bit for bit only for the
         same number.
@@ -74,15 +84,19 @@ class TrainConfig:
     lr: float = 0.01
     lr_schedule: str = "cosine"
     beta2: float = 0.99
+    weight_decay: float = 0.0
     crop: int = 0
+    rotate: float = 0.0
     flip: bool = False
     mixup: float = 0.0
     teacher: str = ""
     distill: float = 0.5
     temperature: float = 4.0
+    start: str = ""
     validation: int = 5000
     recalibrate: int = 20000
     seed: int = 0
+    device: str = "auto"
     threads: int = 0
 
     def __post_init__(self) -> None:
@@ -105,6 +119,8 @@ class TrainConfig:
             ("Gamma", self.gamma, 0, 0.999),
             ("Learning rate", self.lr, 1e-9, 10),
             ("MixUp", self.mixup, 0, 10),
+            ("Rotate", self.rotate, 0, 180),
+            ("Weight decay", self.weight_decay, 0, 1),
             ("Recalibrate", self.recalibrate, 0, 10**9),
             ("Seed", self.seed, 0, 2**63 - 1),
             ("Temperature", self.temperature, 1e-3, 1e3),
@@ -113,6 +129,10 @@ class TrainConfig:
         ):
             if not low <= number <= high:
                 raise ModelRejected(f"{name} must be between {low} and {high}, not {number!r}")
+        if not re.fullmatch(r"auto|cpu|cuda(:[0-9]{1,3})?", self.device):
+            raise ModelRejected(f"Device must be auto, cpu, cuda or cuda:N, not {self.device!r}")
+        if self.domain == "real" and self.method != "none":
+            raise ModelRejected("Real weights have no ones to count; use --method none")
         if self.domain == "signed" and self.method == "penalty":
             raise ModelRejected(
                 "The sparsity penalty is not defined for signed taps; use --method topk"
@@ -123,7 +143,7 @@ class TrainConfig:
         """What is done to the training images."""
         from sbnn_hw.train.data import Augmentation
 
-        return Augmentation(crop=self.crop, flip=self.flip, mixup=self.mixup)
+        return Augmentation(crop=self.crop, rotate=self.rotate, flip=self.flip, mixup=self.mixup)
 
     def model_config(self, shape: tuple[int, int, int], classes: int) -> "ModelConfig":
         """Return the part that makes the model, for images of a shape."""

@@ -1,5 +1,6 @@
 """Images as tensors, shuffled, augmented and mixed; the same batches however many processes."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -53,6 +54,8 @@ class Augmentation:
     ----------
     crop : int
         Pad by that many pixels of value 0 and crop back at a random place.
+    rotate : float
+        Turn by up to that many degrees either way; what comes into view is 0.
     flip : bool
         Mirror half of the images left to right.
     mixup : float
@@ -60,12 +63,13 @@ class Augmentation:
     """
 
     crop: int = 0
+    rotate: float = 0.0
     flip: bool = False
     mixup: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.crop < 0 or self.mixup < 0:
-            raise ValueError(f"Crop and MixUp must not be negative, not {self!r}")
+        if self.crop < 0 or self.rotate < 0 or self.mixup < 0:
+            raise ValueError(f"Crop, rotation and MixUp must not be negative, not {self!r}")
 
 
 def _generator(seed: int, epoch: int, stream: int) -> torch.Generator:
@@ -103,6 +107,8 @@ def batches(
             mirrored = torch.rand(size, generator=generator) < 0.5
             pixels = torch.where(mirrored.view(-1, 1, 1, 1), pixels.flip(3), pixels)
         pixels = pixels.to(torch.get_default_dtype())
+        if augmentation.rotate:
+            pixels = _random_rotation(pixels, augmentation.rotate, generator)
         if augmentation.mixup:
             kept = float(mix.beta(augmentation.mixup, augmentation.mixup))
             partner = torch.randperm(size, generator=generator)
@@ -123,6 +129,20 @@ def _random_crop(pixels: Tensor, margin: int, generator: torch.Generator) -> Ten
         rows.view(count, 1, height, 1),
         columns.view(count, 1, 1, width),
     ]
+
+
+def _random_rotation(pixels: Tensor, degrees: float, generator: torch.Generator) -> Tensor:
+    """Turn each image about its centre; a pixel becomes the one nearest to where it came from."""
+    count, _, height, width = pixels.shape
+    turns = torch.rand(count, generator=generator, dtype=pixels.dtype) * 2 - 1
+    angle = turns * math.radians(degrees)
+    cosine, sine, zero = angle.cos(), angle.sin(), torch.zeros_like(angle)
+    # Coordinates run from −1 to 1 along either side, so an oblong image needs its proportions.
+    rows = torch.stack(
+        [cosine, -sine * height / width, zero, sine * width / height, cosine, zero], 1
+    )
+    grid = F.affine_grid(rows.view(-1, 2, 3), list(pixels.shape), align_corners=False)
+    return F.grid_sample(pixels, grid, mode="nearest", align_corners=False)
 
 
 def chunks(pixels: Tensor, size: int) -> Iterator[Tensor]:

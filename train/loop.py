@@ -23,9 +23,10 @@ from sbnn_hw.files import check_writable, exclusive, remove_partials, write_atom
 from sbnn_hw.train.checkpoint import Checkpoint, load_checkpoint, read_tensors, save_checkpoint
 from sbnn_hw.train.config import TrainConfig
 from sbnn_hw.train.data import TensorImages, batches, chunks, split_validation, to_tensors
+from sbnn_hw.train.layers import SignActivation, SparseBinaryLayer
 from sbnn_hw.train.models import build_model
 from sbnn_hw.train.norm import recompute_statistics
-from sbnn_hw.train.parallel import average, is_first, process_group, world_size
+from sbnn_hw.train.parallel import average, is_first, local_rank, process_group, world_size
 from sbnn_hw.train.progress import Progress
 from sbnn_hw.train.signs import ede_steepness
 from sbnn_hw.train.sparsity import (
@@ -37,7 +38,7 @@ from sbnn_hw.train.sparsity import (
     scheduled_ec,
 )
 
-__all__ = ["Trainer", "accuracy", "train", "training_loss"]
+__all__ = ["Trainer", "accuracy", "begin_from", "choose_device", "train", "training_loss"]
 
 STATE_FORMAT = "sbnn-hw training state"
 #: Top-k moves the cut every so many steps: sorting all the weights is not free.
@@ -50,9 +51,13 @@ def accuracy(model: nn.Module, images: TensorImages) -> float:
     """Return the share of images that the model, as it is, puts in the right class."""
     training = model.training
     model.eval()
+    device = next((value.device for value in model.parameters()), torch.device("cpu"))
     parts = chunks(images.pixels, EVALUATION_CHUNK)
     labels = torch.split(images.labels, EVALUATION_CHUNK)
-    right = sum(int((model(x).argmax(1) == y).sum()) for x, y in zip(parts, labels, strict=True))
+    right = sum(
+        int((model(x.to(device)).argmax(1).cpu() == y).sum())
+        for x, y in zip(parts, labels, strict=True)
+    )
     model.train(training)
     return right / len(images)
 
@@ -135,13 +140,29 @@ class Trainer:
         if config.threads:
             torch.set_num_threads(config.threads)
         torch.manual_seed(config.seed)
+        self.device = choose_device(config.device)
         self.model = build_model(self.model_config)
+        if config.start:
+            begin_from(self.model, Path(config.start))
+        self.model.to(self.device)
         self.layers = layers_of(self.model)
         for layer in self.layers:
             layer.initialise_domain(config.init, ones_share=config.ec)
-        self.teacher = teacher.eval() if teacher is not None else None
+        #: What has EDE's steepness, which grows during the run.
+        self.steep = [
+            module
+            for module in self.model.modules()
+            if isinstance(module, SparseBinaryLayer | SignActivation) and module.gradient == "ede"
+        ]
+        self.teacher = teacher.eval().to(self.device) if teacher is not None else None
+        decayed, others = _by_decay(self.model)
         self.optimiser = torch.optim.Adam(
-            self.model.parameters(), lr=config.lr, betas=(0.9, config.beta2), fused=True
+            [{"params": others}, {"params": decayed, "weight_decay": config.weight_decay}]
+            if config.weight_decay
+            else self.model.parameters(),
+            lr=config.lr,
+            betas=(0.9, config.beta2),
+            fused=True,
         )
         self.forward: nn.Module = (
             DistributedDataParallel(self.model, broadcast_buffers=False)
@@ -182,8 +203,9 @@ class Trainer:
         config = self.config
         for group in self.optimiser.param_groups:
             group["lr"] = self._lr(step)
-        for layer in self.layers:
-            layer.steepness = ede_steepness(self._progress(step))
+        for module in self.steep:
+            module.steepness = ede_steepness(self._progress(step))
+        pixels, targets = pixels.to(self.device), targets.to(self.device)
         ec = self._ec(step)
         if self.topk and step % TOPK_EVERY == 0:
             self.topk.refresh(self.layers, ec)
@@ -246,7 +268,9 @@ class Trainer:
             self.topk.project(self.layers, self._ec(step))
         if self.config.recalibrate:
             sample = self.images.pixels[: self.config.recalibrate]
-            recompute_statistics(self.model, lambda: chunks(sample, EVALUATION_CHUNK))
+            recompute_statistics(
+                self.model, lambda: (x.to(self.device) for x in chunks(sample, EVALUATION_CHUNK))
+            )
         self.epoch += 1
         means = {
             key: average(torch.tensor(value / self.steps_per_epoch)).item()
@@ -315,6 +339,36 @@ class Trainer:
             "constraint_met": self.best.met,
         }
         return Checkpoint(self.model_config, model.eval(), self.config.to_dict(), metrics)
+
+
+def choose_device(name: str) -> torch.device:
+    """Return the device of a name; ``auto`` is a GPU if there is one, one for each process."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "cuda":
+        name = f"cuda:{local_rank()}"
+    if name.startswith("cuda") and not torch.cuda.is_available():
+        raise ModelRejected(f"Device {name} is not there (torch finds no GPU); use --device cpu")
+    return torch.device(name)
+
+
+def _by_decay(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
+    """Part the parameters: the weights of convolutions and linear layers, and all others."""
+    weighted = (nn.Conv2d, nn.Linear, SparseBinaryLayer)
+    decayed = [m.weight for m in model.modules() if isinstance(m, weighted)]
+    kept = {id(parameter) for parameter in decayed}
+    return decayed, [p for p in model.parameters() if id(p) not in kept]
+
+
+@torch.no_grad()
+def begin_from(model: nn.Module, path: Path) -> None:
+    """Copy what a checkpoint's model has under the same name and in the same shape."""
+    given = load_checkpoint(path).model.state_dict()
+    own = model.state_dict()
+    same = {k: v for k, v in given.items() if k in own and own[k].shape == v.shape}
+    if not same:
+        raise ModelRejected(f"{path} has nothing that the model to be trained has")
+    model.load_state_dict(same, strict=False)
 
 
 def train(

@@ -9,7 +9,15 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-__all__ = ["all_sum", "average", "is_first", "process_group", "rank", "world_size"]
+__all__ = [
+    "all_sum",
+    "average",
+    "is_first",
+    "local_rank",
+    "process_group",
+    "rank",
+    "world_size",
+]
 
 
 def world_size() -> int:
@@ -20,6 +28,11 @@ def world_size() -> int:
 def rank() -> int:
     """Return which of the processes this is."""
     return dist.get_rank() if world_size() > 1 else 0
+
+
+def local_rank() -> int:
+    """Return which of the processes on this machine this is: the number of its GPU."""
+    return int(os.environ.get("LOCAL_RANK", "0")) if world_size() > 1 else 0
 
 
 def is_first() -> bool:
@@ -33,7 +46,8 @@ def process_group() -> Iterator[None]:
     if int(os.environ.get("WORLD_SIZE", "1")) <= 1 or dist.is_initialized():
         yield
         return
-    dist.init_process_group("gloo")  # models and batches live on the CPU
+    # Tensors of a CPU go by gloo, those of GPUs by nccl, which takes no others.
+    dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
     try:
         yield
         # Nobody leaves while another still waits for what it sent.

@@ -35,7 +35,9 @@ def count_weights(layers: list[SparseBinaryLayer]) -> int:
 
 @torch.no_grad()
 def ones_share(layers: list[SparseBinaryLayer]) -> float:
-    """Return U/N, the share of ones among all the weights of the layers."""
+    """Return U/N, the share of ones among all the weights of the layers; 0 without any."""
+    if not layers:
+        return 0.0
     return sum(layer.ones().item() for layer in layers) / count_weights(layers)
 
 
@@ -73,9 +75,11 @@ class SparsityPenalty:
 
     def __call__(self, layers: list[SparseBinaryLayer], ec: float, loss: Tensor) -> Tensor:
         """Return λj for the loss of the task, which is averaged over all processes."""
+        if self.gamma == 0:
+            return torch.zeros_like(loss)
         ones = torch.stack([layer.ones() for layer in layers]).sum()
         excess = torch.relu(ones / count_weights(layers) - ec)
-        if self.gamma == 0 or excess.item() <= TOLERANCE:
+        if excess.item() <= TOLERANCE:
             return torch.zeros_like(loss)
         factor = self.gamma * average(loss).double() / ((1 - self.gamma) * excess.detach())
         return (factor * excess).to(loss.dtype)
@@ -101,7 +105,7 @@ class TopK:
         keep = max(1, math.floor(ec * count_weights(layers)))
         values = self._values(layers)
         excess = int((values >= layers[0].cut).sum()) - keep
-        below = torch.nextafter(layers[0].cut, torch.tensor(-torch.inf))
+        below = torch.nextafter(layers[0].cut, torch.full_like(layers[0].cut, -torch.inf))
         for layer in reversed(layers):
             flat = layer.weight.view(-1)
             size = flat.abs() if layer.domain.signed else flat
