@@ -1,7 +1,8 @@
 """Binary domains: the two values that a layer's weights may take, and where they come from.
 
 A domain maps the signs w̄ ∈ {−1, +1} of latent weights to weights τ·w̄ + φ, which the hardware reads
-as η·(w01 + ξ) with η = 2τ and ξ = (φ − τ)/(2τ). The domain `signed` is an extension: weights η·{0, ±1}.
+as η·(w01 + ξ) with η = 2τ and ξ = (φ − τ)/(2τ). The domain `signed`, with weights η·{0, ±1}, is an
+extension.
 """
 
 from dataclasses import dataclass

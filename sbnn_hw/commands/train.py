@@ -25,7 +25,7 @@ OPTIONS: dict[str, list[tuple[str, Any, str, str]]] = {
             "domain",
             str,
             "NAME",
-            "learned, closed_form, symmetric, bnn, zero, the extension signed, or a backbone's real",
+            "learned, closed_form, symmetric, bnn, zero, the extension signed; real (backbones)",
         ),
         ("xi-bits", int, "K", "put the ξ of the domain learned on a grid of 2^-K"),
         ("init", str, "NAME", "where τ and φ start: unit, closed_form or balanced"),
