@@ -18,6 +18,7 @@ logger = logging.getLogger("sbnn_hw")
 COMMANDS = {
     "train": "train a sparse binary network",
     "eval": "measure a model's accuracy on test images",
+    "convert": "turn a checkpoint of the SBNN authors into one of ours",
     "fold": "turn a checkpoint into an integer netlist, exactly",
     "generate": "generate streaming hardware: Verilog, and a suite that tests it",
     "simulate": "simulate a design on whole sets of images, and compare every answer",

@@ -22,7 +22,15 @@ from sbnn_hw.train.domains import LearnedOnGrid
 from sbnn_hw.train.layers import SparseBinaryLayer
 from sbnn_hw.train.models import ModelConfig, build_model
 
-__all__ = ["Checkpoint", "load_checkpoint", "read_tensors", "save_checkpoint", "used_values"]
+__all__ = [
+    "Checkpoint",
+    "check_fit",
+    "load_checkpoint",
+    "named_tensors",
+    "read_tensors",
+    "save_checkpoint",
+    "used_values",
+]
 
 FORMAT = "sbnn-hw checkpoint"
 VERSION = 1
@@ -81,12 +89,26 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     write_atomically(path, lambda file: torch.save(content, file))
 
 
-def read_tensors(path: Path, kind: str) -> dict[str, Any]:
-    """Read a file that `torch.save` wrote, running nothing of it."""
+def read_tensors(
+    path: Path,
+    kind: str,
+    *,
+    absent: str = "train one with `sbnn-hw train`",
+    damaged: str = "train it again",
+) -> dict[str, Any]:
+    """Read a file that `torch.save` wrote, running nothing of it.
+
+    Parameters
+    ----------
+    path, kind : Path, str
+        Where the file is and what it should be.
+    absent, damaged : str
+        The cure where there is no file, and where it is not what it should be.
+    """
     if path.is_dir():
         raise ModelRejected(f"{path} is a folder; name a {kind} in it")
     if not path.is_file():
-        raise ModelRejected(f"No {kind} at {path} (train one with `sbnn-hw train`)")
+        raise ModelRejected(f"No {kind} at {path} ({absent})")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about old file formats, which are refused below
@@ -96,7 +118,7 @@ def read_tensors(path: Path, kind: str) -> dict[str, Any]:
         reason = (
             "it carries code, which was not run" if code else "it is damaged, or something else"
         )
-        raise ModelRejected(f"{path} is not a {kind} ({reason}); train it again") from None
+        raise ModelRejected(f"{path} is not a {kind} ({reason}); {damaged}") from None
     if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
         raise ModelRejected(f"{path} is not a {kind} (it holds {type(content).__name__})")
     return content
@@ -134,16 +156,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
 
 def _fill(model: nn.Sequential, values: object) -> None:
     """Put a checkpoint's values into a model that has no storage yet."""
-    plain = isinstance(values, Mapping) and all(
-        isinstance(key, str)
-        and isinstance(value, Tensor)
-        and value.layout == torch.strided
-        and value.device.type == "cpu"
-        for key, value in values.items()
-    )
-    if not isinstance(values, Mapping) or not plain:
-        raise ModelRejected("its values are not named tensors")
-    state: dict[str, Tensor] = dict(values)
+    state = named_tensors(values)
     for name, layer in _layers(model).items():
         shape = layer.weight.shape
         ones = _take_bits(state, f"{name}.ones", shape)
@@ -165,7 +178,26 @@ def _fill(model: nn.Sequential, values: object) -> None:
                 raise ModelRejected(f"layer {name} has a ξ that is not on its grid")
             # Exact: the numerator has fewer bits than a float's significand.
             state[f"{name}.domain.xi"] = torch.tensor(int(numerator) / 2**layer.domain.bits)
-    expected = model.state_dict()
+    check_fit(state, model.state_dict())
+    model.load_state_dict(state, assign=True)
+
+
+def named_tensors(values: object) -> dict[str, Tensor]:
+    """Return what a file holds as tensors by name, or refuse it."""
+    plain = isinstance(values, Mapping) and all(
+        isinstance(key, str)
+        and isinstance(value, Tensor)
+        and value.layout == torch.strided
+        and value.device.type == "cpu"
+        for key, value in values.items()
+    )
+    if not isinstance(values, Mapping) or not plain:
+        raise ModelRejected("its values are not named tensors")
+    return dict(values)
+
+
+def check_fit(state: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
+    """Refuse the first name, shape or type that is not what a model expects."""
     for key in sorted(expected.keys() | state.keys()):
         if key not in state:
             raise ModelRejected(f"it lacks {key}")
@@ -176,7 +208,6 @@ def _fill(model: nn.Sequential, values: object) -> None:
                 f"{key} must be {tuple(expected[key].shape)} of {expected[key].dtype}, "
                 f"not {tuple(state[key].shape)} of {state[key].dtype}"
             )
-    model.load_state_dict(state, assign=True)
 
 
 def _take_bits(state: dict[str, Tensor], key: str, shape: torch.Size) -> Tensor:
