@@ -281,7 +281,9 @@ def test_refuses_unknown_layers_and_orders_by_name():
         with pytest.raises(ModelRejected, match=match):
             fold_model(nn.Sequential(*modules).eval(), (2, 2, 1))
 
-    refuse(r"^Layer 2 is a Linear, which cannot be folded here; use the layers of sbnn_hw\.train$",
+    refuse(r"^Layer 2 is a ReLU, which cannot be folded here; use the layers of sbnn_hw\.train$",
+           InputEncoder(), nn.Flatten(), nn.ReLU())  # fmt: skip
+    refuse(r"^Layer 2 is a real-valued linear layer, for which no hardware is generated yet ",
            InputEncoder(), nn.Flatten(), nn.Linear(4, 2))  # fmt: skip
     refuse(r"^The first layer must be an InputEncoder, not Flatten$", nn.Flatten())
     refuse(r"^Layer 3, a ReLU, stands between 2 and its sign, where only",

@@ -15,6 +15,7 @@ from sbnn_hw.assemble import Assembler, LayerReport
 from sbnn_hw.errors import ModelRejected
 from sbnn_hw.exact import Norm
 from sbnn_hw.netlist import Edge, Network, Taps, Window
+from sbnn_hw.train.blocks import BiRealBlock, IRNetBlock, ReActBlock, ReActMobileBlock, XnorBlock
 from sbnn_hw.train.checkpoint import load_checkpoint
 from sbnn_hw.train.layers import (
     InputEncoder,
@@ -29,6 +30,7 @@ from sbnn_hw.train.norm import BatchNorm
 __all__ = ["NORMS", "Folded", "flat_modules", "fold_checkpoint", "fold_model", "norm_values"]
 
 NORMS = (BatchNorm, nn.BatchNorm1d, nn.BatchNorm2d)
+_BLOCKS = (BiRealBlock, IRNetBlock, ReActBlock, ReActMobileBlock, XnorBlock)
 _NOTHING = (nn.Identity, nn.Dropout, nn.Dropout2d)  # at evaluation they change nothing
 
 
@@ -81,7 +83,27 @@ def fold_model(
     With ``drop_unread`` false, neurons that nothing reads keep their taps, so that every hidden
     bit of the model can be compared.
     """
-    return _Fold(flat_modules(model), shape).run(drop_unread)
+    modules = flat_modules(model)
+    _refuse_real_values(model)
+    return _Fold(modules, shape).run(drop_unread)
+
+
+def _refuse_real_values(model: nn.Module) -> None:
+    """Refuse a model with real-valued layers or shortcuts, naming the first of them."""
+    kinds: tuple[tuple[type | tuple[type, ...], str], ...] = (
+        (nn.Conv2d, "is a real-valued convolution"),
+        (nn.Linear, "is a real-valued linear layer"),
+    )
+    named = list(model.named_modules())
+    # Blocks last: the layer in a block's shortcut says more than the block that it is in.
+    for group in (kinds, ((_BLOCKS, "has a real-valued shortcut"),)):
+        for name, module in named:
+            for kind, what in group:
+                if isinstance(module, kind):
+                    raise ModelRejected(
+                        f"Layer {name} {what}, for which no hardware is generated yet (evaluate "
+                        f"with --using torch, count with info)"
+                    )
 
 
 @contextmanager

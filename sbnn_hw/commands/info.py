@@ -2,11 +2,12 @@
 
 import argparse
 import json
+from pathlib import Path
 from typing import Any
 
 from sbnn_hw.bops import summarise
 from sbnn_hw.commands.common import add_json, add_model
-from sbnn_hw.models import open_network
+from sbnn_hw.models import open_network, require_torch
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -16,22 +17,98 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Count and show."""
-    summary: dict[str, Any] = {"model": str(args.model), **summarise(open_network(args.model))}
+    """Count and show; a backbone is counted as it is, all else as the netlist that it becomes."""
+    backbone = _count_backbone(args.model) if args.model.suffix == ".pt" else None
+    summary: dict[str, Any] = {
+        "model": str(args.model),
+        **(backbone or summarise(open_network(args.model))),
+    }
     if args.json:
         print(json.dumps(summary))
-        return
+    elif backbone:
+        _print_backbone(summary)
+    else:
+        _print_network(summary)
+
+
+def _count_backbone(path: Path) -> dict[str, Any] | None:
+    """Return the counts of a checkpoint that no netlist can be made of; None of all others."""
+    require_torch()
+    from sbnn_hw.train.checkpoint import load_checkpoint
+    from sbnn_hw.train.metrics import count_model
+
+    checkpoint = load_checkpoint(path)
+    config = checkpoint.config
+    if not config.is_backbone:
+        return None
+    return {
+        "name": config.name,
+        "domain": config.domain,
+        "input": {"shape": list(config.shape), "bits": 8},
+        "classes": config.classes,
+        **count_model(checkpoint.model, config.shape).to_dict(),
+    }
+
+
+def _print_backbone(summary: dict[str, Any]) -> None:
     bops = summary["bops"]
-    print(f"model        {summary['model']}")
-    print(f"digest       {summary['digest']}")
+    print(f"model        {summary['model']} ({summary['name']}, domain {summary['domain']})")
+    _print_images(summary)
+    if summary["weights"]:
+        _print_ones(summary)
+        print(
+            f"BOPs         {bops['binary_macs']:,} binary MACs an image; {bops['sparse']:,} with "
+            f"all zeros skipped (PR {summary['sparse_pr']:.2%})"
+        )
+    print(f"FLOPs        {summary['flops']:,} real MACs an image")
+    print(f"OPs          {summary['ops']:,.0f} = FLOPs + binary MACs/64")
+    _print_kernels(summary)
+    if summary["signed"]:
+        print("             ones and Hamming weights count taps of either sign")
+    print("hardware     none yet: real-valued layers cannot be folded")
+    print()
     print(
-        f"images       {'×'.join(map(str, summary['input']['shape']))}, "
-        f"{summary['classes']} classes"
+        f"{'layer':<28} {'weights are':<11} {'shape':>14} {'positions':>9} {'weights':>10} "
+        f"{'ones':>10} {'binary MACs':>13} {'FLOPs':>12} {'K0':>7} {'K1':>7}"
     )
+    for layer in summary["layers"]:
+        ones = "–" if layer["ones"] is None else f"{layer['ones']:,}"
+        histogram = layer["histogram"]
+        k0, k1 = (f"{n / sum(histogram):.1%}" for n in histogram[:2]) if histogram else "––"
+        print(
+            f"{layer['name']:<28} {layer['kind']:<11} {'×'.join(map(str, layer['shape'])):>14} "
+            f"{layer['positions']:>9,} {layer['weights']:>10,} {ones:>10} "
+            f"{layer['binary_macs']:>13,} {layer['flops']:>12,} {k0:>7} {k1:>7}"
+        )
+
+
+def _print_images(summary: dict[str, Any]) -> None:
+    shape = "×".join(map(str, summary["input"]["shape"]))
+    print(f"images       {shape}, {summary['classes']} classes")
+
+
+def _print_ones(summary: dict[str, Any]) -> None:
     print(
         f"ones         {summary['ones']:,} of {summary['weights']:,} weights "
         f"({summary['density']:.2%}, {summary['entropy']:.4f} bits a weight)"
     )
+
+
+def _print_kernels(summary: dict[str, Any]) -> None:
+    if kernels := summary["kernels"]:
+        print(
+            f"3×3 kernels  K0 {kernels['k0']:.2%}, K1 {kernels['k1']:.2%}, BOPs PR "
+            f"{kernels['bops_pr']:.2%} (all zeros skipped: {kernels['sparse_pr']:.2%}), "
+            f"BParams PR {kernels['bparams_pr']:.2%}"
+        )
+
+
+def _print_network(summary: dict[str, Any]) -> None:
+    bops = summary["bops"]
+    print(f"model        {summary['model']}")
+    print(f"digest       {summary['digest']}")
+    _print_images(summary)
+    _print_ones(summary)
     print(f"connections  {summary['connections']:,}")
     saved = f" ({bops['dense'] / bops['sparse']:.1f} times fewer)" if bops["sparse"] else ""
     print(
@@ -40,12 +117,7 @@ def run(args: argparse.Namespace) -> None:
     )
     if bops["additions"]:
         print(f"additions    {bops['additions']:,} of 8-bit pixels an image")
-    if kernels := summary["kernels"]:
-        print(
-            f"3×3 kernels  K0 {kernels['k0']:.2%}, K1 {kernels['k1']:.2%}, BOPs PR "
-            f"{kernels['bops_pr']:.2%} (all zeros skipped: {kernels['sparse_pr']:.2%}), "
-            f"BParams PR {kernels['bparams_pr']:.2%}"
-        )
+    _print_kernels(summary)
     print()
     print(
         f"{'layer':<10} {'inputs':>8} {'neurons':>8} {'windows':>8} {'ones':>9} "
