@@ -1,6 +1,7 @@
 """Read image data sets from the usual folders, as numpy arrays.
 
 Images are bytes of shape (count, height, width, channels), labels bytes of shape (count,).
+ImageNet is too large for that: its files are listed here, and decoded where they are needed.
 Nothing is downloaded; what is not there is reported with the place where it was looked for.
 """
 
@@ -18,7 +19,7 @@ import numpy.typing as npt
 
 from sbnn_hw.errors import DataMissing, ToolMissing, UsageError
 
-__all__ = ["DATASETS", "Dataset", "Images", "default_root", "find"]
+__all__ = ["DATASETS", "Dataset", "ImageFolder", "Images", "default_root", "find"]
 
 Bytes = npt.NDArray[np.uint8]
 Split = Literal["train", "test"]
@@ -40,20 +41,77 @@ class Images:
     def __len__(self) -> int:
         return len(self.pixels)
 
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Height, width and channels."""
+        _, height, width, channels = self.pixels.shape
+        return height, width, channels
+
+
+@dataclass(frozen=True)
+class ImageFolder:
+    """Image files of any size with their labels, one folder a class; none is read yet.
+
+    Parameters
+    ----------
+    root : Path
+        The folder of the split, which holds those of the classes.
+    names : tuple of str
+        The classes, sorted; a label is a place in this list.
+    files : array of bytes
+        Paths below ``root``, by class and then by name. In an array, since worker processes
+        would copy a million Python objects the moment they look at them.
+    labels : array of int
+        One for each file.
+    shape : tuple
+        Height, width and channels of what a model is given: images are cropped to it.
+    """
+
+    root: Path
+    names: tuple[str, ...]
+    files: npt.NDArray[np.bytes_]
+    labels: npt.NDArray[np.int64]
+    shape: tuple[int, int, int]
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def path(self, number: int) -> Path:
+        """Return where an image lies."""
+        return self.root / os.fsdecode(bytes(self.files[number]))
+
 
 @dataclass(frozen=True)
 class Dataset:
-    """A data set by name: its geometry, and how its splits are read from a folder."""
+    """A data set by name: its geometry, and how its splits are read from a folder.
+
+    Without a number of ``classes`` they are counted in the folder, and images are not held in
+    memory: such a data set is opened, not loaded.
+    """
 
     name: str
     shape: tuple[int, int, int]
-    classes: int
+    classes: int | None
     where: str
-    read: Callable[[Path, Split], Images]
+    read: Callable[[Path, Split], Images | ImageFolder]
+
+    def open(self, split: Split, root: Path | None = None) -> tuple[Images | ImageFolder, int]:
+        """Return one split, in whichever form it is had, and the number of classes."""
+        if self.classes is not None:
+            return self.load(split, root), self.classes
+        images = self.read(default_root() if root is None else root, split)
+        assert isinstance(images, ImageFolder)
+        return images, len(images.names)
 
     def load(self, split: Split, root: Path | None = None) -> Images:
         """Read one split, from ``root`` or else from where data sets are looked for."""
+        if self.classes is None:
+            raise DataMissing(
+                f"The images of {self.name} are read one by one, by `sbnn-hw train` and "
+                f"`sbnn-hw eval --using torch` alone; name another data set"
+            )
         images = self.read(default_root() if root is None else root, split)
+        assert isinstance(images, Images)
         if images.pixels.shape[1:] != self.shape or not len(images):
             raise DataMissing(
                 f"The {split} images of {self.name} must have shape {self.shape}, "
@@ -278,6 +336,74 @@ def _read_digits(_: Path, split: Split) -> Images:
     return Images(pixels[chosen], labels[chosen])
 
 
+# ImageNet: a folder of files for each class, as torchvision's ImageFolder has it
+
+#: The endings that torchvision takes for images.
+_IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
+
+
+def _class_names(folder: Path) -> tuple[str, ...]:
+    try:
+        names = sorted(
+            entry.name
+            for entry in os.scandir(folder)
+            if entry.is_dir() and not entry.name.startswith(".")
+        )
+    except OSError as error:
+        raise DataMissing(f"Cannot read {folder} ({error.strerror})") from None
+    if not names:
+        raise DataMissing(
+            f"{folder} has no folders of classes; put its images into one folder for each class"
+        )
+    return tuple(names)
+
+
+def _image_files(folder: Path, name: str) -> list[bytes]:
+    """Return the images of a class and of what lies below, as paths that begin with its name."""
+    found = []
+    for place, _, files in os.walk(folder / name, followlinks=True):
+        for file in files:
+            if file.lower().endswith(_IMAGE_ENDINGS) and not file.startswith("."):
+                found.append(os.fsencode(os.path.relpath(Path(place, file), folder)))
+    return sorted(found)
+
+
+def _folder_reader(name: str, shape: tuple[int, int, int]) -> Callable[[Path, Split], ImageFolder]:
+    def read(root: Path, split: Split) -> ImageFolder:
+        part = "train" if split == "train" else "val"
+        # ROOT/imagenet/train, or ROOT itself is the data set.
+        base = root if (root / part).is_dir() and not (root / name / part).is_dir() else root / name
+        folder = base / part
+        if not folder.is_dir():
+            raise DataMissing(
+                f"No {name} images at {folder} (point --data-root or $SBNN_DATA at the folder "
+                f"that holds {name}/)"
+            )
+        present = _class_names(folder)
+        # A class that lacks test images must not move the labels of those behind it.
+        names = _class_names(base / "train") if (base / "train").is_dir() else present
+        for unknown in sorted(set(present) - set(names)):
+            raise DataMissing(
+                f"{folder / unknown} is a class that {base / 'train'} does not have; both must "
+                f"have the same folders"
+            )
+        files = {n: _image_files(folder, n) for n in present}
+        for empty in (n for n in present if not files[n]):
+            raise DataMissing(
+                f"{folder / empty} has no images ({', '.join(_IMAGE_ENDINGS)}); remove it, or "
+                f"fetch them again"
+            )
+        return ImageFolder(
+            folder,
+            names,
+            np.array([file for n in present for file in files[n]]),
+            np.repeat([names.index(n) for n in present], [len(files[n]) for n in present]),
+            shape,
+        )
+
+    return read
+
+
 _PY10, _BIN10 = "cifar-10-batches-py", "cifar-10-batches-bin"
 _PY100, _BIN100 = "cifar-100-python", "cifar-100-binary"
 
@@ -324,6 +450,13 @@ DATASETS: dict[str, Dataset] = {
                 label_bytes=2,
                 label_key=b"fine_labels",
             ),
+        ),
+        Dataset(
+            "imagenet",
+            (224, 224, 3),
+            None,
+            "imagenet/train and imagenet/val",
+            _folder_reader("imagenet", (224, 224, 3)),
         ),
     )
 }

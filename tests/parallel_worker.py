@@ -6,7 +6,6 @@ import torch
 
 from sbnn_hw import datasets
 from sbnn_hw.train.config import TrainConfig
-from sbnn_hw.train.data import batches
 from sbnn_hw.train.loop import Trainer
 from sbnn_hw.train.parallel import average, is_first, process_group
 
@@ -20,8 +19,8 @@ def run(method, steps, model):
     trainer = Trainer(config, datasets.find("digits").load("train"), classes=10)
     losses, step = [], 0
     for epoch in range(4):
-        for pixels, targets in batches(
-            trainer.images, 64, classes=10, seed=0, epoch=epoch, augmentation=config.augmentation
+        for pixels, targets in trainer.images.batches(
+            64, classes=10, seed=0, epoch=epoch, augmentation=config.augmentation
         ):
             result = trainer.step(step, pixels, targets)
             if step == 0:

@@ -8,7 +8,6 @@ from sbnn_hw.datasets import Images
 from sbnn_hw.train.data import (
     Augmentation,
     TensorImages,
-    batches,
     split_validation,
     to_tensors,
 )
@@ -22,8 +21,8 @@ def numbered(count, height=6, width=5):
 
 def epoch_of(images, epoch=0, seed=0, **augmentation):
     return list(
-        batches(
-            images, 8, classes=3, seed=seed, epoch=epoch, augmentation=Augmentation(**augmentation)
+        images.batches(
+            8, classes=3, seed=seed, epoch=epoch, augmentation=Augmentation(**augmentation)
         )
     )
 

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from sbnn_hw.errors import ModelRejected, OutputRefused
+from sbnn_hw.errors import ModelRejected, OutputRefused, UsageError
 from sbnn_hw.files import exclusive
 from sbnn_hw.train import TrainConfig, load_checkpoint, train
 from sbnn_hw.train.checkpoint import used_values
@@ -168,11 +168,35 @@ def test_distillation_mixes_in_the_teacher():
     plain = training_loss(outputs, targets, teacher=None, distill=0.5, temperature=2.0)
     assert plain.item() == pytest.approx(F.cross_entropy(outputs, targets).item())
     p, q = (teacher / 2).softmax(1), (outputs / 2).softmax(1)
-    distance = (p * (p.log() - q.log())).sum(1).mean()
+    soft = -(p * q.log()).sum(1).mean()
     mixed = training_loss(outputs, targets, teacher=teacher, distill=0.3, temperature=2.0)
-    assert mixed.item() == pytest.approx((0.7 * plain + 0.3 * 4 * distance).item(), rel=1e-5)
-    alone = training_loss(teacher, targets, teacher=teacher, distill=1.0, temperature=3.0)
-    assert alone.item() == pytest.approx(0, abs=1e-6)
+    assert mixed.item() == pytest.approx((0.7 * plain + 0.3 * 4 * soft).item(), rel=1e-5)
+    alone = training_loss(outputs, targets, teacher=teacher, distill=1.0, temperature=1.0)
+    authors = -(teacher.softmax(1) * outputs.log_softmax(1)).sum(1).mean()
+    assert alone.item() == pytest.approx(authors.item(), rel=1e-6)
+
+
+def test_distillation_has_the_gradients_of_the_divergence():
+    torch.manual_seed(1)
+    outputs, teacher = torch.randn(6, 4, requires_grad=True), torch.randn(6, 4)
+    targets = F.one_hot(torch.arange(6) % 4, 4).float()
+    for temperature in (1.0, 3.0):
+        loss = training_loss(
+            outputs, targets, teacher=teacher, distill=1.0, temperature=temperature
+        )
+        divergence = temperature**2 * F.kl_div(
+            (outputs / temperature).log_softmax(1), (teacher / temperature).softmax(1),
+            reduction="batchmean",
+        )  # fmt: skip
+        gradients = [torch.autograd.grad(x, outputs)[0] for x in (loss, divergence)]
+        assert torch.allclose(*gradients, atol=1e-7)
+
+
+def test_a_loss_that_is_all_the_teachers_needs_a_teacher(tmp_path):
+    with pytest.raises(
+        UsageError, match=r"^A loss that is all the teacher's \(--distill 1\) needs"
+    ):
+        train(replace(QUICK, distill=1.0), tmp_path / "a.pt")
 
 
 def test_a_teacher_module_is_learned_from(tmp_path):

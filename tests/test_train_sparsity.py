@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from sbnn_hw.train.config import TrainConfig
-from sbnn_hw.train.data import batches
 from sbnn_hw.train.layers import SparseBinaryLinear
 from sbnn_hw.train.loop import Trainer
 from sbnn_hw.train.sparsity import (
@@ -37,8 +36,8 @@ def test_penalty_is_gamma_of_the_whole_at_every_step_of_a_training(digits, gamma
     seen = {"above": 0, "below": 0}
     step = 0
     for epoch in range(config.epochs):
-        for pixels, targets in batches(
-            trainer.images, 64, classes=10, seed=0, epoch=epoch, augmentation=config.augmentation
+        for pixels, targets in trainer.images.batches(
+            64, classes=10, seed=0, epoch=epoch, augmentation=config.augmentation
         ):
             excess = ones_share(trainer.layers) - config.ec
             result = trainer.step(step, pixels, targets)

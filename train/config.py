@@ -54,6 +54,8 @@ class TrainConfig:
         real-valued weights of ReActNet's first step.
     device : str
         Where to train: ``auto`` (a GPU if there is one), ``cpu``, ``cuda`` or ``cuda:1``.
+    workers : int
+        Processes that decode the images of a folder (0: none but this one). They change no batch.
     threads : int
         Threads of torch (0: as many as it chooses). Weights are the same bit for bit only for the
         same number.
@@ -97,6 +99,7 @@ class TrainConfig:
     recalibrate: int = 20000
     seed: int = 0
     device: str = "auto"
+    workers: int = 0
     threads: int = 0
 
     def __post_init__(self) -> None:
@@ -126,6 +129,7 @@ class TrainConfig:
             ("Temperature", self.temperature, 1e-3, 1e3),
             ("Threads", self.threads, 0, 1024),
             ("Validation", self.validation, 0, 10**9),
+            ("Workers", self.workers, 0, 1024),
         ):
             if not low <= number <= high:
                 raise ModelRejected(f"{name} must be between {low} and {high}, not {number!r}")

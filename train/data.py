@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol, Self, TypeVar
 
 import numpy as np
 import torch
@@ -12,38 +13,17 @@ from torch import Tensor
 from sbnn_hw.datasets import Images
 from sbnn_hw.train.parallel import rank, world_size
 
-__all__ = ["Augmentation", "TensorImages", "batches", "chunks", "split_validation", "to_tensors"]
+__all__ = [
+    "Augmentation",
+    "TensorImages",
+    "TrainingImages",
+    "make_generator",
+    "own_share",
+    "split_validation",
+    "to_tensors",
+]
 
-
-@dataclass(frozen=True)
-class TensorImages:
-    """Pixels (count, channels, height, width) as bytes and labels (count,) as integers."""
-
-    pixels: Tensor
-    labels: Tensor
-
-    def __len__(self) -> int:
-        return len(self.pixels)
-
-
-def to_tensors(images: Images) -> TensorImages:
-    """Return images as tensors, channels first."""
-    pixels = np.array(images.pixels.transpose(0, 3, 1, 2), order="C")
-    return TensorImages(torch.from_numpy(pixels), torch.from_numpy(images.labels.astype(np.int64)))
-
-
-def split_validation(
-    images: TensorImages, held_out: int, *, seed: int
-) -> tuple[TensorImages, TensorImages]:
-    """Part the training images in two, by chance: those to learn from and those to choose by."""
-    if not 0 <= held_out < len(images):
-        raise ValueError(f"Validation images must be fewer than {len(images)}, not {held_out!r}")
-    order = torch.randperm(len(images), generator=_generator(seed, 0, 1))
-    kept, held = order[held_out:], order[:held_out]
-    return (
-        TensorImages(images.pixels[kept], images.labels[kept]),
-        TensorImages(images.pixels[held], images.labels[held]),
-    )
+EVALUATION_BATCH = 2000
 
 
 @dataclass(frozen=True)
@@ -72,49 +52,115 @@ class Augmentation:
             raise ValueError(f"Crop, rotation and MixUp must not be negative, not {self!r}")
 
 
-def _generator(seed: int, epoch: int, stream: int) -> torch.Generator:
+def make_generator(seed: int, epoch: int, stream: int) -> torch.Generator:
     """Return a generator of its own for each use, so that an epoch needs no earlier one."""
     mixed = np.random.SeedSequence([seed, epoch, stream]).generate_state(1, np.uint64)[0]
     return torch.Generator().manual_seed(int(mixed >> np.uint64(1)))
 
 
-def batches(
-    images: TensorImages,
-    size: int,
-    *,
-    classes: int,
-    seed: int,
-    epoch: int,
-    augmentation: Augmentation,
-) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield this process's share of each batch of an epoch: pixels and class probabilities.
-
-    Every process draws the whole batch and takes its slice, so that several processes see
-    exactly what one would.
-    """
-    order = torch.randperm(len(images), generator=_generator(seed, epoch, 2))
-    generator = _generator(seed, epoch, 3)
-    mix = np.random.default_rng([seed, epoch, 4])
+def own_share(size: int) -> slice:
+    """Return the part of a batch that this process computes."""
     share = size // world_size()
-    mine = slice(rank() * share, (rank() + 1) * share)
-    for start in range(0, len(order) - size + 1, size):
-        chosen = order[start : start + size]
-        pixels = images.pixels[chosen]
-        targets = F.one_hot(images.labels[chosen], classes).to(torch.get_default_dtype())
-        if augmentation.crop:
-            pixels = _random_crop(pixels, augmentation.crop, generator)
-        if augmentation.flip:
-            mirrored = torch.rand(size, generator=generator) < 0.5
-            pixels = torch.where(mirrored.view(-1, 1, 1, 1), pixels.flip(3), pixels)
-        pixels = pixels.to(torch.get_default_dtype())
-        if augmentation.rotate:
-            pixels = _random_rotation(pixels, augmentation.rotate, generator)
-        if augmentation.mixup:
-            kept = float(mix.beta(augmentation.mixup, augmentation.mixup))
-            partner = torch.randperm(size, generator=generator)
-            pixels = kept * pixels + (1 - kept) * pixels[partner]
-            targets = kept * targets + (1 - kept) * targets[partner]
-        yield pixels[mine], targets[mine]
+    return slice(rank() * share, (rank() + 1) * share)
+
+
+class TrainingImages(Protocol):
+    """What a run asks of its images, be they held in memory or read as they are needed."""
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Height, width and channels."""
+
+    def __len__(self) -> int: ...
+
+    def take(self, places: Tensor) -> Self:
+        """Return the images at these places, in this order."""
+
+    def batches(
+        self, size: int, *, classes: int, seed: int, epoch: int, augmentation: Augmentation
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield this process's share of each batch of an epoch: pixels and class probabilities.
+
+        They depend on the seed and the epoch alone: several processes see what one would.
+        """
+
+    def evaluation_batches(self, first: int | None = None) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield all images, or the first few, in order and as they are: pixels and labels."""
+
+
+@dataclass(frozen=True)
+class TensorImages:
+    """Pixels (count, channels, height, width) as bytes and labels (count,) as integers."""
+
+    pixels: Tensor
+    labels: Tensor
+
+    def __len__(self) -> int:
+        return len(self.pixels)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Height, width and channels."""
+        _, channels, height, width = self.pixels.shape
+        return height, width, channels
+
+    def take(self, places: Tensor) -> "TensorImages":
+        """Return the images at these places, in this order."""
+        return TensorImages(self.pixels[places], self.labels[places])
+
+    def batches(
+        self, size: int, *, classes: int, seed: int, epoch: int, augmentation: Augmentation
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield this process's share of each batch of an epoch: pixels and class probabilities.
+
+        Every process draws the whole batch and takes its slice, so that several processes see
+        exactly what one would.
+        """
+        order = torch.randperm(len(self), generator=make_generator(seed, epoch, 2))
+        generator = make_generator(seed, epoch, 3)
+        mix = np.random.default_rng([seed, epoch, 4])
+        mine = own_share(size)
+        for start in range(0, len(order) - size + 1, size):
+            chosen = order[start : start + size]
+            pixels = self.pixels[chosen]
+            targets = F.one_hot(self.labels[chosen], classes).to(torch.get_default_dtype())
+            if augmentation.crop:
+                pixels = _random_crop(pixels, augmentation.crop, generator)
+            if augmentation.flip:
+                mirrored = torch.rand(size, generator=generator) < 0.5
+                pixels = torch.where(mirrored.view(-1, 1, 1, 1), pixels.flip(3), pixels)
+            pixels = pixels.to(torch.get_default_dtype())
+            if augmentation.rotate:
+                pixels = _random_rotation(pixels, augmentation.rotate, generator)
+            if augmentation.mixup:
+                kept = float(mix.beta(augmentation.mixup, augmentation.mixup))
+                partner = torch.randperm(size, generator=generator)
+                pixels = kept * pixels + (1 - kept) * pixels[partner]
+                targets = kept * targets + (1 - kept) * targets[partner]
+            yield pixels[mine], targets[mine]
+
+    def evaluation_batches(self, first: int | None = None) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield all images, or the first few, in order and as they are: pixels and labels."""
+        parts = (torch.split(x[:first], EVALUATION_BATCH) for x in (self.pixels, self.labels))
+        for pixels, labels in zip(*parts, strict=True):
+            yield pixels.to(torch.get_default_dtype()), labels
+
+
+def to_tensors(images: Images) -> TensorImages:
+    """Return images as tensors, channels first."""
+    pixels = np.array(images.pixels.transpose(0, 3, 1, 2), order="C")
+    return TensorImages(torch.from_numpy(pixels), torch.from_numpy(images.labels.astype(np.int64)))
+
+
+_Kind = TypeVar("_Kind", bound=TrainingImages)
+
+
+def split_validation(images: _Kind, held_out: int, *, seed: int) -> tuple[_Kind, _Kind]:
+    """Part the training images in two, by chance: those to learn from and those to choose by."""
+    if not 0 <= held_out < len(images):
+        raise ValueError(f"Validation images must be fewer than {len(images)}, not {held_out!r}")
+    order = torch.randperm(len(images), generator=make_generator(seed, 0, 1))
+    return images.take(order[held_out:]), images.take(order[:held_out])
 
 
 def _random_crop(pixels: Tensor, margin: int, generator: torch.Generator) -> Tensor:
@@ -143,9 +189,3 @@ def _random_rotation(pixels: Tensor, degrees: float, generator: torch.Generator)
     )
     grid = F.affine_grid(rows.view(-1, 2, 3), list(pixels.shape), align_corners=False)
     return F.grid_sample(pixels, grid, mode="nearest", align_corners=False)
-
-
-def chunks(pixels: Tensor, size: int) -> Iterator[Tensor]:
-    """Yield pixels in pieces of at most ``size`` images, as floating point."""
-    for start in range(0, len(pixels), size):
-        yield pixels[start : start + size].to(torch.get_default_dtype())

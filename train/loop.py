@@ -17,12 +17,13 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from sbnn_hw import datasets
-from sbnn_hw.datasets import Images
-from sbnn_hw.errors import ModelRejected
+from sbnn_hw.datasets import ImageFolder, Images
+from sbnn_hw.errors import ModelRejected, UsageError
 from sbnn_hw.files import check_writable, exclusive, remove_partials, write_atomically
 from sbnn_hw.train.checkpoint import Checkpoint, load_checkpoint, read_tensors, save_checkpoint
 from sbnn_hw.train.config import TrainConfig
-from sbnn_hw.train.data import TensorImages, batches, chunks, split_validation, to_tensors
+from sbnn_hw.train.data import TrainingImages, split_validation, to_tensors
+from sbnn_hw.train.folder import open_folder
 from sbnn_hw.train.layers import SignActivation, SparseBinaryLayer
 from sbnn_hw.train.models import build_model
 from sbnn_hw.train.norm import recompute_statistics
@@ -37,26 +38,41 @@ from sbnn_hw.train.sparsity import (
     ones_share,
     scheduled_ec,
 )
+from sbnn_hw.train.teacher import teacher_from
 
-__all__ = ["Trainer", "accuracy", "begin_from", "choose_device", "train", "training_loss"]
+__all__ = [
+    "Trainer",
+    "accuracy",
+    "begin_from",
+    "choose_device",
+    "images_of",
+    "train",
+    "training_loss",
+]
 
 STATE_FORMAT = "sbnn-hw training state"
 #: Top-k moves the cut every so many steps: sorting all the weights is not free.
 TOPK_EVERY = 10
-EVALUATION_CHUNK = 2000
+#: Choices that change no weight, so that a run may go on with others.
+FREE = ("workers",)
+
+
+def images_of(source: Images | ImageFolder, *, workers: int = 0) -> TrainingImages:
+    """Return images as the loop takes them: from memory, or decoded by ``workers`` processes."""
+    if isinstance(source, ImageFolder):
+        return open_folder(source, workers=workers)
+    return to_tensors(source)
 
 
 @torch.no_grad()
-def accuracy(model: nn.Module, images: TensorImages) -> float:
+def accuracy(model: nn.Module, images: TrainingImages) -> float:
     """Return the share of images that the model, as it is, puts in the right class."""
     training = model.training
     model.eval()
     device = next((value.device for value in model.parameters()), torch.device("cpu"))
-    parts = chunks(images.pixels, EVALUATION_CHUNK)
-    labels = torch.split(images.labels, EVALUATION_CHUNK)
     right = sum(
-        int((model(x.to(device)).argmax(1).cpu() == y).sum())
-        for x, y in zip(parts, labels, strict=True)
+        int((model(pixels.to(device)).argmax(1).cpu() == labels).sum())
+        for pixels, labels in images.evaluation_batches()
     )
     model.train(training)
     return right / len(images)
@@ -70,17 +86,17 @@ def training_loss(
     distill: float,
     temperature: float,
 ) -> Tensor:
-    """Return cross-entropy, mixed with the distance from a teacher's softened outputs."""
+    """Return cross-entropy with the targets, mixed with that with a teacher's softened outputs.
+
+    The teacher's part is −Σ softmax(teacher)·log softmax(outputs), ReActNet's distribution loss. It
+    has the gradients of the Kullback-Leibler divergence but not its value, and the sparsity loss is
+    scaled by the value.
+    """
     loss = F.cross_entropy(outputs, targets)
     if teacher is None:
         return loss
-    distance = F.kl_div(
-        F.log_softmax(outputs / temperature, 1),
-        F.log_softmax(teacher / temperature, 1),
-        log_target=True,
-        reduction="batchmean",
-    )
-    return (1 - distill) * loss + distill * temperature**2 * distance
+    soft = F.cross_entropy(outputs / temperature, (teacher / temperature).softmax(1))
+    return (1 - distill) * loss + distill * temperature**2 * soft
 
 
 @dataclass
@@ -107,7 +123,7 @@ class Trainer:
     ----------
     config : TrainConfig
         Every choice of the run.
-    images : Images
+    images : Images or ImageFolder
         Training images; the validation images are taken from them.
     classes : int
         Number of classes.
@@ -118,7 +134,7 @@ class Trainer:
     def __init__(
         self,
         config: TrainConfig,
-        images: Images,
+        images: Images | ImageFolder,
         *,
         classes: int,
         teacher: nn.Module | None = None,
@@ -127,12 +143,15 @@ class Trainer:
             raise ModelRejected(
                 f"Batch must be a multiple of the {world_size()} processes, not {config.batch}"
             )
+        if isinstance(images, ImageFolder) and (config.crop or config.rotate):
+            raise ModelRejected(
+                "Images of a folder are cropped at random sizes; train without --crop and --rotate"
+            )
         self.config, self.classes = config, classes
-        height, width, channels = images.pixels.shape[1:]
-        self.model_config = config.model_config((height, width, channels), classes)
-        tensors = to_tensors(images)
-        held_out = min(config.validation, len(tensors) // 5)
-        self.images, self.validation = split_validation(tensors, held_out, seed=config.seed)
+        whole = images_of(images, workers=config.workers)
+        self.model_config = config.model_config(whole.shape, classes)
+        held_out = min(config.validation, len(whole) // 5)
+        self.images, self.validation = split_validation(whole, held_out, seed=config.seed)
         if len(self.images) < config.batch:
             raise ModelRejected(
                 f"Batch must be at most the {len(self.images)} training images, not {config.batch}"
@@ -155,11 +174,8 @@ class Trainer:
             if isinstance(module, SparseBinaryLayer | SignActivation) and module.gradient == "ede"
         ]
         self.teacher = teacher.eval().to(self.device) if teacher is not None else None
-        decayed, others = _by_decay(self.model)
         self.optimiser = torch.optim.Adam(
-            [{"params": others}, {"params": decayed, "weight_decay": config.weight_decay}]
-            if config.weight_decay
-            else self.model.parameters(),
+            _by_decay(self.model, config.weight_decay),
             lr=config.lr,
             betas=(0.9, config.beta2),
             fused=True,
@@ -205,7 +221,9 @@ class Trainer:
             group["lr"] = self._lr(step)
         for module in self.steep:
             module.steepness = ede_steepness(self._progress(step))
-        pixels, targets = pixels.to(self.device), targets.to(self.device)
+        # Bytes travel as bytes, a quarter of what they become.
+        pixels = pixels.to(self.device).to(torch.get_default_dtype())
+        targets = targets.to(self.device)
         ec = self._ec(step)
         if self.topk and step % TOPK_EVERY == 0:
             self.topk.refresh(self.layers, ec)
@@ -237,8 +255,7 @@ class Trainer:
         step = self.epoch * self.steps_per_epoch
         share = ones_share(self.layers)
         for count, (pixels, targets) in enumerate(
-            batches(
-                self.images,
+            self.images.batches(
                 self.config.batch,
                 classes=self.classes,
                 seed=self.config.seed,
@@ -267,9 +284,12 @@ class Trainer:
         if self.topk:
             self.topk.project(self.layers, self._ec(step))
         if self.config.recalibrate:
-            sample = self.images.pixels[: self.config.recalibrate]
             recompute_statistics(
-                self.model, lambda: (x.to(self.device) for x in chunks(sample, EVALUATION_CHUNK))
+                self.model,
+                lambda: (
+                    pixels.to(self.device)
+                    for pixels, _ in self.images.evaluation_batches(self.config.recalibrate)
+                ),
             )
         self.epoch += 1
         means = {
@@ -311,6 +331,8 @@ class Trainer:
             raise ModelRejected(f"{path} is not a training state; start anew without --resume")
         mine = self.config.to_dict()
         for key, value in state["config"].items():
+            if key in FREE:
+                continue
             if (tuple(value) if isinstance(value, list) else value) != mine.get(key):
                 raise ModelRejected(
                     f"{path} was trained with {key} = {value!r}, not {mine.get(key)!r}; "
@@ -352,12 +374,15 @@ def choose_device(name: str) -> torch.device:
     return torch.device(name)
 
 
-def _by_decay(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
-    """Part the parameters: the weights of convolutions and linear layers, and all others."""
+def _by_decay(model: nn.Module, decay: float) -> list[dict[str, Any]]:
+    """Return the parameters in groups: decay is for weights of convolutions and linear layers."""
+    if not decay:
+        return [{"params": list(model.parameters())}]
     weighted = (nn.Conv2d, nn.Linear, SparseBinaryLayer)
     decayed = [m.weight for m in model.modules() if isinstance(m, weighted)]
     kept = {id(parameter) for parameter in decayed}
-    return decayed, [p for p in model.parameters() if id(p) not in kept]
+    others = [p for p in model.parameters() if id(p) not in kept]
+    return [{"params": others}, {"params": decayed, "weight_decay": decay}]
 
 
 @torch.no_grad()
@@ -401,12 +426,12 @@ def _train(
     if is_first():
         for path in (out, state_path, log_path, plot_path):
             remove_partials(path)
-    dataset = datasets.find(config.data)
+    images, classes = datasets.find(config.data).open("train", data_root)
     if teacher is None and config.teacher:
-        teacher = _load_teacher(Path(config.teacher), dataset)
-    trainer = Trainer(
-        config, dataset.load("train", data_root), classes=dataset.classes, teacher=teacher
-    )
+        teacher = _load_teacher(Path(config.teacher), config.data, images.shape, classes)
+    if teacher is None and config.distill == 1:
+        raise UsageError("A loss that is all the teacher's (--distill 1) needs a --teacher")
+    trainer = Trainer(config, images, classes=classes, teacher=teacher)
     if resume and state_path.exists():
         trainer.restore(read_tensors(state_path, "training state"), state_path)
         talk(f"going on after epoch {trainer.epoch} of {config.epochs}")
@@ -438,15 +463,21 @@ def _train(
     return checkpoint
 
 
-def _load_teacher(path: Path, dataset: datasets.Dataset) -> nn.Module:
-    checkpoint = load_checkpoint(path)
-    given = (checkpoint.config.shape, checkpoint.config.classes)
-    if given != (dataset.shape, dataset.classes):
+def _load_teacher(path: Path, data: str, shape: tuple[int, int, int], classes: int) -> nn.Module:
+    """Return the model of a checkpoint, or the ResNet-34 of torchvision's state dict."""
+    content = read_tensors(path, "teacher")
+    if "format" not in content:
+        model: nn.Module = teacher_from(content, path)
+        given = (shape, content["fc.weight"].shape[0])
+    else:
+        checkpoint = load_checkpoint(path)
+        model, given = checkpoint.model, (checkpoint.config.shape, checkpoint.config.classes)
+    if given != (shape, classes):
         raise ModelRejected(
-            f"Teacher {path} takes images of {given[0]} in {given[1]} classes, but {dataset.name} "
-            f"has {dataset.shape} in {dataset.classes}"
+            f"Teacher {path} takes images of {given[0]} in {given[1]} classes, but {data} "
+            f"has {shape} in {classes}"
         )
-    return checkpoint.model
+    return model
 
 
 def write_log(path: Path, history: list[dict[str, Any]]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from sbnn_hw.errors import UsageError
 
-__all__ = ["describe_recipes", "list_recipes", "load_recipe"]
+__all__ = ["describe_recipes", "list_recipes", "load_recipe", "recipe_needs"]
 
 
 def _folder() -> Traversable:
@@ -21,11 +21,22 @@ def list_recipes() -> list[str]:
 
 def load_recipe(name: str) -> dict[str, Any]:
     """Return the options of a recipe by name."""
+    options = _read(name)
+    options.pop("needs", None)
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in options.items()}
+
+
+def recipe_needs(name: str) -> dict[str, str]:
+    """Return the options that a recipe cannot know, such as files, with what to give for them."""
+    needs: dict[str, str] = _read(name).get("needs", {})
+    return needs
+
+
+def _read(name: str) -> dict[str, Any]:
     known = list_recipes()
     if name not in known:
         raise UsageError(f"Recipe must be one of {', '.join(known)}, not {name!r}")
-    options = tomllib.loads((_folder() / f"{name}.toml").read_text(encoding="utf-8"))
-    return {k: tuple(v) if isinstance(v, list) else v for k, v in options.items()}
+    return tomllib.loads((_folder() / f"{name}.toml").read_text(encoding="utf-8"))
 
 
 def describe_recipes() -> dict[str, str]:

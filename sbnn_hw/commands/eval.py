@@ -3,12 +3,12 @@
 import argparse
 import json
 import logging
+import os
 import time
 from pathlib import Path
 
 from sbnn_hw import datasets
 from sbnn_hw.commands.common import add_data_root, add_json, add_model
-from sbnn_hw.datasets import Images
 from sbnn_hw.errors import Disagreement, ModelRejected, UsageError
 from sbnn_hw.models import open_network, require_torch
 
@@ -38,13 +38,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Evaluate on the whole test set."""
     dataset = datasets.find(args.data)
+    if dataset.classes is None and args.using != "torch":
+        raise UsageError(f"The images of {args.data} are evaluated by torch; add --using torch")
     if args.using == "torch":
         right, count, seconds = _by_torch(args.model, dataset, args.data_root)
     elif args.using == "rtl":
         right, count, seconds = _by_simulation(args.model, dataset, args.data_root)
     else:
         network = open_network(args.model)
-        _check_geometry(args.model, network.input.shape, network.classes, dataset)
+        _check_geometry(args.model, network.input.shape, network.classes, dataset, dataset.classes)
         images = dataset.load("test", args.data_root)
         started = time.perf_counter()
         right = int((network.compute(images.pixels).classes == images.labels).sum())
@@ -68,12 +70,16 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _check_geometry(
-    path: Path, shape: tuple[int, ...], classes: int, dataset: datasets.Dataset
+    path: Path,
+    shape: tuple[int, ...],
+    classes: int,
+    dataset: datasets.Dataset,
+    counted: int | None,
 ) -> None:
-    if tuple(shape) != dataset.shape or classes != dataset.classes:
+    if tuple(shape) != dataset.shape or classes != counted:
         raise ModelRejected(
             f"{path} takes images of {'×'.join(map(str, shape))} in {classes} classes, but "
-            f"{dataset.name} has {'×'.join(map(str, dataset.shape))} in {dataset.classes}"
+            f"{dataset.name} has {'×'.join(map(str, dataset.shape))} in {counted}"
         )
 
 
@@ -82,14 +88,13 @@ def _by_torch(path: Path, dataset: datasets.Dataset, root: Path | None) -> tuple
         raise UsageError(f"Torch evaluates checkpoints (.pt), not {str(path)!r}")
     require_torch()
     from sbnn_hw.train.checkpoint import load_checkpoint
-    from sbnn_hw.train.data import to_tensors
-    from sbnn_hw.train.loop import accuracy
+    from sbnn_hw.train.loop import accuracy, images_of
 
     checkpoint = load_checkpoint(path)
-    _check_geometry(path, checkpoint.config.shape, checkpoint.config.classes, dataset)
-    images: Images = dataset.load("test", root)
+    images, classes = dataset.open("test", root)
+    _check_geometry(path, checkpoint.config.shape, checkpoint.config.classes, dataset, classes)
     started = time.perf_counter()
-    share = accuracy(checkpoint.model, to_tensors(images))
+    share = accuracy(checkpoint.model, images_of(images, workers=os.cpu_count() or 1))
     return round(share * len(images)), len(images), time.perf_counter() - started
 
 
@@ -109,7 +114,7 @@ def _by_simulation(
     from sbnn_hw.sim.agreement import check_agreement
 
     network = open_network(path)
-    _check_geometry(path, network.input.shape, network.classes, dataset)
+    _check_geometry(path, network.input.shape, network.classes, dataset, dataset.classes)
     images = dataset.load("test", root)
     started = time.perf_counter()
     logger.info("generating")

@@ -9,6 +9,7 @@ from typing import Any
 
 from sbnn_hw.bops import inverse_entropy
 from sbnn_hw.commands.common import add_data_root, add_json
+from sbnn_hw.datasets import DATASETS
 from sbnn_hw.errors import ModelRejected, UsageError
 from sbnn_hw.models import require_torch
 from sbnn_hw.train.config import TrainConfig
@@ -20,7 +21,7 @@ logger = logging.getLogger(__name__)
 OPTIONS: dict[str, list[tuple[str, Any, str, str]]] = {
     "model": [
         ("model", str, "NAME", "model by name, or mlp:… or conv:… (see `sbnn-hw models`)"),
-        ("data", str, "NAME", "digits, mnist, fashion_mnist, cifar10 or cifar100"),
+        ("data", str, "NAME", f"data set (one of: {', '.join(DATASETS)})"),
         (
             "domain",
             str,
@@ -66,7 +67,12 @@ OPTIONS: dict[str, list[tuple[str, Any, str, str]]] = {
         ("crop", int, "P", "random crop after padding by P pixels"),
         ("rotate", float, "DEG", "turn images by up to DEG degrees"),
         ("mixup", float, "A", "MixUp with Beta(A, A)"),
-        ("teacher", str, "CKPT", "checkpoint to distil from"),
+        (
+            "teacher",
+            str,
+            "FILE",
+            "what to distil from: a checkpoint, or torchvision's state dict of resnet34",
+        ),
         ("distill", float, "D", "share of the teacher in the loss"),
         ("temperature", float, "T", "temperature of the distillation"),
         ("start", str, "CKPT", "checkpoint whose values to begin from, where names agree"),
@@ -74,6 +80,7 @@ OPTIONS: dict[str, list[tuple[str, Any, str, str]]] = {
         ("recalibrate", int, "N", "images for the batch-norm statistics (0: keep running ones)"),
         ("seed", int, "S", "same seed and threads, same weights"),
         ("device", str, "NAME", "auto (a GPU if there is one), cpu, cuda or cuda:N"),
+        ("workers", int, "N", "processes that decode images of a folder (0: none)"),
         ("threads", int, "N", "threads of torch (0: as many as it chooses)"),
     ],
 }
@@ -144,10 +151,13 @@ def run(args: argparse.Namespace) -> None:
     require_torch()
     from sbnn_hw.train.loop import train
     from sbnn_hw.train.parallel import is_first, process_group
-    from sbnn_hw.train.recipes import load_recipe
+    from sbnn_hw.train.recipes import load_recipe, recipe_needs
 
     options = load_recipe(args.recipe) if args.recipe else {}
     options |= _choices(args)
+    for option, what in (recipe_needs(args.recipe) if args.recipe else {}).items():
+        if option not in options:
+            raise UsageError(f"Recipe {args.recipe} needs --{option} FILE: {what}")
     if "ec" not in options and "method" not in options:
         options["method"] = "none"
     for needed in ("model", "data"):
@@ -174,6 +184,8 @@ def run(args: argparse.Namespace) -> None:
     print(f"epoch       {metrics['epoch']}")
     if validation is not None:
         print(f"validation  {validation:.2%}")
+    if not metrics["weights"]:
+        return  # real weights have no ones
     print(
         f"ones        {metrics['ones']:,} of {metrics['weights']:,} weights "
         f"({metrics['ones'] / metrics['weights']:.2%})"
