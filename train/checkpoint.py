@@ -61,8 +61,8 @@ def _layers(model: nn.Module) -> dict[str, SparseBinaryLayer]:
 
 @torch.no_grad()
 def used_values(model: nn.Module) -> dict[str, Tensor]:
-    """Return what the forward pass of a model uses, small and complete."""
-    values = {name: value.detach().clone() for name, value in model.state_dict().items()}
+    """Return what the forward pass of a model uses, small and complete, wherever the model is."""
+    values = {name: value.to("cpu", copy=True) for name, value in model.state_dict().items()}
     for name, layer in _layers(model).items():
         signs = layer.signs()
         del values[f"{name}.weight"], values[f"{name}.cut"]

@@ -55,9 +55,10 @@ def closed_form(latent: Tensor, signs: Tensor) -> tuple[Tensor, Tensor]:
     m = s.sum() / count
     along, total = (s * w).sum(), w.sum()
     room = count * (1 - m * m)
-    if room <= 0.5:  # all weights alike: m is −1 or +1
-        return (w.abs().sum() / count).to(latent.dtype), torch.zeros_like(total).to(latent.dtype)
-    tau, phi = (along - m * total) / room, (total - m * along) / room
+    # All weights alike: m is −1 or +1. Chosen without a branch, for which a GPU would have to wait.
+    alike = room <= 0.5
+    tau = torch.where(alike, w.abs().sum() / count, (along - m * total) / room)
+    phi = torch.where(alike, torch.zeros_like(total), (total - m * along) / room)
     return tau.to(latent.dtype), phi.to(latent.dtype)
 
 

@@ -92,7 +92,7 @@ class SparseBinaryLayer(nn.Module):
             tau, phi = closed_form(self.weight, sign(self.weight - self.cut))
             xi = (phi - tau) / (2 * tau)
         elif init == "balanced":
-            tau, xi = domain.tau.clone(), torch.tensor(-ones_share)
+            tau, xi = domain.tau.clone(), torch.full_like(domain.tau, -ones_share)
             phi = tau + 2 * tau * xi
         else:
             raise ValueError(f"Init must be unit, closed_form or balanced, not {init!r}")
