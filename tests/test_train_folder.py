@@ -278,6 +278,18 @@ def test_an_image_looks_the_same_in_whichever_batch_it_comes(root):
     assert not {i.numpy().tobytes() for i in large} & {i.numpy().tobytes() for i in again}
 
 
+def test_equal_files_are_not_seen_alike(root, tmp_path):
+    """Each image has random numbers of its own, also in one batch."""
+    content = (root / "imagenet/train/n01/n01_0.JPEG").read_bytes()
+    for name in ("a", "b"):
+        (tmp_path / "train" / name).mkdir(parents=True)
+        for number in range(4):
+            (tmp_path / "train" / name / f"{number}.jpg").write_bytes(content)
+    images = open_folder(small(datasets.find("imagenet").open("train", tmp_path)[0]))
+    ((pixels, _),) = epoch_of(images, size=8)
+    assert len({image.numpy().tobytes() for image in pixels}) == 8
+
+
 @pytest.mark.parametrize("mixup", [0.0, 1.0])
 def test_processes_take_slices_of_what_one_would_see(root, monkeypatch, mixup):
     """Two processes; each decodes its own half, and what it is mixed with."""
