@@ -4,14 +4,18 @@ import io
 import os
 import pickle
 import zipfile
+from pathlib import Path
 
 import pytest
 import torch
 
 from sbnn_hw.errors import ModelRejected, OutputRefused
 from sbnn_hw.train.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from sbnn_hw.train.layers import SignActivation
 from sbnn_hw.train.models import ModelConfig, build_model
 from sbnn_hw.train.sparsity import TopK, layers_of
+
+ROOT = Path(__file__).parent.parent
 
 
 def checkpoint_of(domain="learned", xi_bits=None, seed=0, **options):
@@ -41,6 +45,32 @@ def test_model_comes_back_and_computes_the_same(tmp_path, domain, xi_bits):
     for a, b in zip(layers_of(saved.model), layers_of(loaded.model), strict=True):
         assert torch.equal(a.signs(), b.signs())
         assert a.domain.exact() == b.domain.exact()
+
+
+@pytest.mark.parametrize(
+    ("name", "domain"),
+    [("resnet18", "learned"), ("reactnet18", "zero"), ("reactnet_a", "real"),
+     ("birealnet18", "closed_form"), ("xnor_resnet18", "symmetric")],
+)  # fmt: skip
+def test_backbones_come_back_and_compute_the_same(tmp_path, name, domain):
+    torch.manual_seed(1)
+    config = ModelConfig(name, (32, 32, 3), 7, domain=domain, width=0.0625, normalise="cifar100")
+    model = build_model(config)
+    x = torch.randint(0, 256, (4, 3, 32, 32)).float()
+    model.train()(x)
+    save_checkpoint(tmp_path / "ckpt.pt", Checkpoint(config, model.eval()))
+    loaded = load_checkpoint(tmp_path / "ckpt.pt")
+    with torch.no_grad():
+        assert torch.equal(loaded.model(x), model(x))
+
+
+@pytest.mark.parametrize("name", ["mlp:12,8", "conv:3,4/5", "resnet18", "reactnet_a"])
+@pytest.mark.parametrize("activation", ["clipped", "ede", "polynomial"])
+def test_the_gradient_of_activations_comes_back(tmp_path, name, activation):
+    config = ModelConfig(name, (32, 32, 3), 7, width=0.0625, activation=activation)
+    save_checkpoint(tmp_path / "ckpt.pt", Checkpoint(config, build_model(config)))
+    modules = load_checkpoint(tmp_path / "ckpt.pt").model.modules()
+    assert {m.gradient for m in modules if isinstance(m, SignActivation)} == {activation}
 
 
 def test_loads_with_weights_only_and_is_small(tmp_path):
@@ -155,6 +185,21 @@ def remove(key):
         (lambda c: c["config"].update(shape=(2**31, 2**31, 1)), "between 1 and 4096"),
         (lambda c: c["config"].update(shape=(True, 4, 1)), "shape must not be"),
         (lambda c: c["config"].update(thresholds=tuple(range(1, 300))), "Thresholds must be at most"),
+        (lambda c: c["config"].update(activation="x"), "Activations' gradient must be one of clipped"),
+        (lambda c: c["config"].update(activation=None), "activation must not be None"),
+        (lambda c: c["config"].update(activation=["ede"]), r"activation must not be \['ede'\]"),
+        (lambda c: c["config"].update(normalise="x"), "Normalisation must be one of cifar10"),
+        (lambda c: c["config"].update(normalise="cifar10"), "Only backbones .* normalise pixels"),
+        (lambda c: c["config"].update(normalise=3), "normalise must not be 3"),
+        (lambda c: c["config"].update(padding_value=1), "Padding value must be one of -1, 0, not 1"),
+        (lambda c: c["config"].update(padding_value=False), "padding_value must not be False"),
+        (lambda c: c["config"].update(padding_value=-1.0), "padding_value must not be -1.0"),
+        (lambda c: c["config"].update(xi_bits=True), "xi_bits must not be True"),
+        (lambda c: c["config"].update(domain="real"), "Domain must be one of learned"),
+        (lambda c: c["config"].update(name="resnet18"), r"it lacks layer1\.0\.conv1\.ones"),
+        (lambda c: c["config"].update(name="resnet18", shape=(4096, 4096, 3)), "is for images below"),
+        (lambda c: c["config"].update(name="resnet18", normalise="cifar10"), "is for 3 channels, not 1"),
+        (lambda c: c["config"].update(name="resnet18", padding=1), "takes no choice of padding, not 1"),
         (remove("2.ones"), "it lacks 2.ones"),
         (remove("3.running_mean"), "it lacks 3.running_mean"),
         (remove("2.domain.xi_integer"), "layer 2 lacks the integers of ξ"),
@@ -169,6 +214,30 @@ def remove(key):
 def test_checkpoints_that_do_not_fit_are_refused_with_the_reason(tmp_path, change, message):
     with pytest.raises(ModelRejected, match=message):
         load_checkpoint(changed(tmp_path, change))
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "models").glob("*.pt")), ids=lambda p: p.stem)
+def test_shipped_checkpoints_load_though_later_fields_are_not_in_them(path):
+    assert not {"activation", "normalise"} & torch.load(path, weights_only=True)["config"].keys()
+    loaded = load_checkpoint(path)
+    assert (loaded.config.activation, loaded.config.normalise) == ("", "")
+    assert sum(int(layer.ones()) for layer in layers_of(loaded.model)) == loaded.metrics["ones"]
+
+
+@pytest.mark.parametrize("form", ["mlp:12,8", "conv:3,4/5"])
+def test_configurations_without_the_later_fields_mean_what_they_meant(tmp_path, form):
+    torch.manual_seed(0)
+    config = ModelConfig(form, (6, 6, 1), 3, padding=1, padding_value=-1)
+    model = build_model(config).eval()
+    path = tmp_path / "ckpt.pt"
+    save_checkpoint(path, Checkpoint(config, model))
+    content = torch.load(path, weights_only=True)
+    for key in ("activation", "normalise", "padding_value"):
+        del content["config"][key]
+    torch.save(content, path)
+    x = torch.randint(0, 256, (16, 1, 6, 6)).float()
+    with torch.no_grad():
+        assert torch.equal(load_checkpoint(path).model(x), model(x))
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path):

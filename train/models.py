@@ -163,7 +163,9 @@ class ModelConfig:
         }
         for key, value in values.items():
             inside = value if isinstance(value, list | tuple) else ()
-            if not isinstance(value, kinds[key]) or not all(type(x) is int for x in (*inside,)):
+            # True is an int to Python, and no number here.
+            right = isinstance(value, kinds[key]) and not isinstance(value, bool)
+            if not right or not all(type(x) is int for x in inside):
                 raise ModelRejected(f"The checkpoint's {key} must not be {value!r}")
         if not {"name", "shape", "classes"} <= set(values):
             raise ModelRejected("The checkpoint does not say which model it holds")
@@ -259,7 +261,7 @@ def build_model(config: ModelConfig) -> nn.Sequential:
         modules += [
             config.conv(channels, outputs, layer.kernel, layer.stride),
             config.norm(outputs),
-            SignActivation(),
+            SignActivation(config.activation or "clipped"),
         ]
         channels = outputs
         height = (height + 2 * config.padding - layer.kernel) // layer.stride + 1
@@ -276,6 +278,10 @@ def build_model(config: ModelConfig) -> nn.Sequential:
     features = channels * height * width
     for hidden in topology.hidden:
         outputs = config.scaled(hidden)
-        modules += [config.linear(features, outputs), config.norm(outputs), SignActivation()]
+        modules += [
+            config.linear(features, outputs),
+            config.norm(outputs),
+            SignActivation(config.activation or "clipped"),
+        ]
         features = outputs
     return nn.Sequential(*modules, config.scores(features))
