@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from made_up import CLASSES, image_folder
 from PIL import Image
 
 from sbnn_hw import datasets
@@ -28,37 +29,11 @@ from sbnn_hw.train.folder import (
 )
 from sbnn_hw.train.loop import Trainer, accuracy
 
-CLASSES = ("n01", "n02", "n10")
-
-
-def picture(rng, width, height, colour):
-    """Return an image that is of one colour, but for some noise."""
-    noise = rng.integers(0, 60, (height, width, 3))
-    return Image.fromarray((np.array(colour) * 180 + noise).astype(np.uint8))
-
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
-    """Make three classes of odd sizes and kinds of file: red, green and blue."""
-    root = tmp_path_factory.mktemp("data")
-    rng = np.random.default_rng(0)
-    for part, count in (("train", 8), ("val", 4)):
-        for number, name in enumerate(CLASSES):
-            folder = root / "imagenet" / part / name
-            folder.mkdir(parents=True)
-            for n in range(count):
-                image = picture(rng, 31 + 7 * n, 45 + 3 * number, np.eye(3)[number])
-                image.save(folder / f"{name}_{n}.JPEG", quality=95)
-    train = root / "imagenet/train"
-    picture(rng, 50, 40, (1, 1, 1)).convert("L").save(train / "n01/grey.JPEG")
-    picture(rng, 50, 40, (0, 1, 0)).save(train / "n02/lossless.png")
-    picture(rng, 50, 40, (0, 0, 1)).convert("CMYK").save(train / "n10/print.jpg")
-    (train / "n10/more").mkdir()
-    palette = picture(rng, 20, 30, (0, 0, 1)).convert("P")
-    palette.save(train / "n10/more/palette.png", transparency=bytes([255, 0] * 8))
-    (train / "n10/notes.txt").write_text("no image")
-    (train / "n10/.hidden.png").write_text("no image either")
-    return root
+    """Return a folder that holds imagenet/."""
+    return image_folder(tmp_path_factory.mktemp("data"))
 
 
 def small(folder, side=32):

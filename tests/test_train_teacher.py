@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 import torch.nn.functional as F
+from made_up import STAGES, cifar10, state_dict
 
 from sbnn_hw.errors import ModelRejected
 from sbnn_hw.train import TrainConfig, save_checkpoint
@@ -13,44 +14,6 @@ from sbnn_hw.train.checkpoint import Checkpoint
 from sbnn_hw.train.loop import _load_teacher, train
 from sbnn_hw.train.models import ModelConfig, build_model
 from sbnn_hw.train.teacher import teacher_from
-
-#: Inputs, outputs and blocks of ResNet-34's four stages.
-STAGES = ((64, 64, 3), (64, 128, 4), (128, 256, 6), (256, 512, 3))
-
-
-def state_dict(classes=7, tracked=True, seed=0):
-    """Return random values in the layout of torchvision's resnet34."""
-    generator = torch.Generator().manual_seed(seed)
-    values = {}
-
-    def conv(name, outputs, inputs, kernel):
-        shape = (outputs, inputs, kernel, kernel)
-        deviation = (2 / (inputs * kernel * kernel)) ** 0.5
-        values[f"{name}.weight"] = torch.randn(shape, generator=generator) * deviation
-
-    def norm(name, features):
-        values[f"{name}.weight"] = torch.rand(features, generator=generator) + 0.5
-        values[f"{name}.bias"] = torch.randn(features, generator=generator) * 0.1
-        values[f"{name}.running_mean"] = torch.randn(features, generator=generator) * 0.1
-        values[f"{name}.running_var"] = torch.rand(features, generator=generator) + 0.5
-        if tracked:
-            values[f"{name}.num_batches_tracked"] = torch.tensor(5)
-
-    conv("conv1", 64, 3, 7)
-    norm("bn1", 64)
-    for stage, (inputs, outputs, blocks) in enumerate(STAGES, start=1):
-        for block in range(blocks):
-            name = f"layer{stage}.{block}"
-            conv(f"{name}.conv1", outputs, inputs if block == 0 else outputs, 3)
-            norm(f"{name}.bn1", outputs)
-            conv(f"{name}.conv2", outputs, outputs, 3)
-            norm(f"{name}.bn2", outputs)
-            if block == 0 and stage > 1:
-                conv(f"{name}.downsample.0", outputs, inputs, 1)
-                norm(f"{name}.downsample.1", outputs)
-    values["fc.weight"] = torch.randn(classes, 512, generator=generator) / 512**0.5
-    values["fc.bias"] = torch.randn(classes, generator=generator)
-    return values
 
 
 def recomputed(values, pixels):
@@ -154,13 +117,7 @@ def test_a_checkpoint_of_ours_and_torchvisions_file_are_told_apart(tmp_path):
 
 def test_the_teacher_is_learned_from(tmp_path):
     """It sees raw CIFAR-like pixels, and a student that hears it alone comes nearer to it."""
-    rng = torch.Generator().manual_seed(2)
-    folder = tmp_path / "cifar-10-batches-bin"
-    folder.mkdir()
-    for name in [*(f"data_batch_{n}" for n in range(1, 6)), "test_batch"]:
-        records = torch.randint(0, 256, (4, 3073), generator=rng).to(torch.uint8)
-        records[:, 0] = torch.arange(4)
-        (folder / f"{name}.bin").write_bytes(records.numpy().tobytes())
+    cifar10(tmp_path, count=4)
     torch.save(state_dict(classes=10), tmp_path / "resnet34.pth")
     config = TrainConfig(
         model="resnet18", data="cifar10", normalise="cifar10", width=0.125, method="none",
