@@ -282,18 +282,20 @@ def pool(logic: Logic, bits: Bits, all_of: bool, number: int, family: Family) ->
 
 
 def count_connections(logic: Logic, neurons: Sequence[int | Bits], sums: Sequence[SharedSum],
-                      apart: Bits, bits: int) -> int:
+                      apart: Bits, bits: int, taps: Taps | None = None) -> int:
     """Count the inputs that each neuron's tables reach, but not through what neurons share.
 
     It is the tables that are followed, not the netlist's taps. The inputs ``apart`` are none:
-    they tell where the window lies, or hold what was counted before.
+    they tell where the window lies, or hold what was counted before. Where q is an input itself,
+    being the sum of that one alone, no table tells a tap on it from q: there ``taps`` are asked.
     """
     stop = {bit >> 1 for bit in apart}
+    alone = set()
     for shared in sums:
-        # A sum of one bit is that bit, which neurons may tap as well.
         stop |= {net for net in shared.nets if net > logic.inputs}
+        alone |= {(net - 1) // bits for net in shared.nets if 0 < net <= logic.inputs}
     total = 0
-    for neuron in neurons:
+    for number, neuron in enumerate(neurons):
         stack = [bit >> 1 for bit in ([neuron] if isinstance(neuron, int) else neuron)]
         seen = set(stack)
         found = set()
@@ -308,6 +310,8 @@ def count_connections(logic: Logic, neurons: Sequence[int | Bits], sums: Sequenc
                 if read not in seen:
                     seen.add(read)
                     stack.append(read)
+        if alone and taps is not None:
+            found -= alone - set(taps.indices[taps.of(number)].tolist())
         total += len(found)
     return total
 

@@ -305,7 +305,7 @@ class _Writer:
                 self.edge.size if isinstance(layer, Linear) else layer.window.size * layer.channels)
         fires = layers.fire(logic, layer, values, sums, border, self.family, self.options.share)
         self.result.connections[self.stage.name] = layers.count_connections(
-            logic, fires, sums, [*border, *counts], self.edge.bits)
+            logic, fires, sums, [*border, *counts], self.edge.bits, layer.taps)
         return [FALSE if n in absent else bit for n, bit in enumerate(fires)]
 
     def _scores(self, scores, sum_bits=None):

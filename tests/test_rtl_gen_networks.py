@@ -92,6 +92,15 @@ def test_what_was_counted_for_q_is_no_connection():
     assert wired[convolution.name] == convolution.operation.connections == 4
 
 
+def test_an_input_that_is_q_alone_is_a_connection_only_where_it_is_tapped():
+    _, network, options = streamable(43950)
+    layer = network.stages[1]
+    assert layer.operation.taps.width == 1
+    assert layer.operation.xi
+    wired = lower(network, options).connections
+    assert wired[layer.name] == layer.operation.connections == 3
+
+
 def test_a_single_wrong_table_is_seen():
     """Flip the last bit of one table, in each of a few networks, and look who complains."""
     rng = np.random.default_rng(5)
