@@ -1,0 +1,362 @@
+"""Fill the tables: beside each published number what is counted or measured here."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal
+from statistics import mean
+from typing import TYPE_CHECKING, Any
+
+from sbnn_hw.bops import bparams_pr
+from sbnn_hw.paper.layout import LAYOUTS, Column, Layout
+from sbnn_hw.paper.measured import Measured, Run
+from sbnn_hw.paper.published import Number, Published
+
+if TYPE_CHECKING:
+    from sbnn_hw.train.metrics import ModelCount
+
+__all__ = ["Entry", "Row", "Table", "make_tables", "rounds_to"]
+
+#: Sparse training by the paper's loss; at 50 % no loss is needed.
+_BY_LOSS = ("penalty", "none")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One number of a cell. ``agrees`` says whether it is the published one at printed digits."""
+
+    kind: str
+    value: float
+    text: str
+    mark: str
+    note: str = ""
+    source: str = ""
+    agrees: bool | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row: for each column that it can have the numbers that are there, published ones first."""
+
+    key: str
+    label: str
+    cells: dict[str, tuple[Entry, ...]]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table, with what is to be said under it."""
+
+    layout: Layout
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, for JSON."""
+        return {
+            "number": self.layout.number,
+            "name": self.layout.key,
+            "title": self.layout.title,
+            "columns": [
+                {"name": c.key, "title": c.title, "unit": c.unit} for c in self.layout.columns
+            ],
+            "rows": [
+                {
+                    "name": row.key,
+                    "label": row.label,
+                    "cells": {
+                        key: [
+                            {
+                                "kind": entry.kind,
+                                "value": entry.value,
+                                "text": entry.text,
+                                "source": entry.source or None,
+                                "note": entry.note or None,
+                                "agrees": entry.agrees,
+                            }
+                            for entry in entries
+                        ]
+                        for key, entries in row.cells.items()
+                    },
+                }
+                for row in self.rows
+            ],
+            "notes": list(self.notes),
+        }
+
+
+def rounds_to(value: float, printed: Decimal) -> bool:
+    """Return whether a number, rounded to the digits of a printed one, is that one.
+
+    Examples
+    --------
+    >>> rounds_to(0.8713, Decimal("0.87")), rounds_to(0.8713, Decimal("0.870"))
+    (True, False)
+    """
+    return Decimal(value).quantize(printed, ROUND_HALF_UP) == printed
+
+
+def make_tables(published: Published, measured: Measured, numbers: tuple[int, ...]) -> list[Table]:
+    """Return the tables of these numbers, counted on the architectures themselves."""
+    makers: dict[str, Callable[[_Maker], tuple[str, ...]]] = {
+        "ablation": _ablation,
+        "cifar10": _cifar10,
+        "cifar100": _cifar100,
+        "imagenet": _imagenet,
+    }
+    tables = []
+    for layout in LAYOUTS:
+        if layout.number in numbers:
+            maker = _Maker(layout, published, measured)
+            notes = makers[layout.key](maker)
+            tables.append(maker.finish(notes))
+    return tables
+
+
+class _Maker:
+    """Cells of one table: the published numbers are there from the start."""
+
+    def __init__(self, layout: Layout, published: Published, measured: Measured) -> None:
+        self.layout, self.published, self.measured = layout, published, measured
+        self.cells: dict[tuple[str, str], list[Entry]] = {}
+        for row in layout.rows:
+            for column in layout.columns:
+                self.cells[row, column.key] = [
+                    Entry(
+                        "published",
+                        float(number.value),
+                        str(number.value),
+                        number.source.mark,
+                        source=number.source.key,
+                    )
+                    for number in self.numbers(row, column.key)
+                ]
+
+    def numbers(self, row: str, column: str) -> tuple[Number, ...]:
+        return self.published.cell(self.layout.key, row, column)
+
+    def count(
+        self, row: str, column: str, value: float, note: str = "", agrees: bool | None = None
+    ) -> None:
+        """Add what is counted, in the column's unit."""
+        if agrees is None and (printed := self.numbers(row, column)):
+            agrees = rounds_to(value, printed[0].value)
+        entry = Entry("counted", value, f"{value:.2f}", "c", note, agrees=agrees)
+        self.cells[row, column].append(entry)
+
+    def measure(self, row: str, column: str, runs: tuple[Run, ...], what: str) -> None:
+        """Add the mean of the runs' values, in percent, and half of their range."""
+        if not runs:
+            return
+        kernels = ("bparams_pr", "bops_pr", "k0", "k1")
+        values = [100 * getattr(run.kernels if what in kernels else run, what) for run in runs]
+        half = (max(values) - min(values)) / 2
+        text = f"{mean(values):.2f}" + (f"±{half:.2f}" if len(values) > 1 else "")
+        note = f"{len(values)} seed{'s' if len(values) > 1 else ''}"
+        self.cells[row, column].append(Entry("measured", mean(values), text, "m", note))
+
+    def finish(self, notes: tuple[str, ...]) -> Table:
+        rows = tuple(
+            Row(
+                key,
+                label,
+                {
+                    column: tuple(entries)
+                    for (row, column), entries in self.cells.items()
+                    if row == key
+                },
+            )
+            for key, label in self.layout.rows.items()
+        )
+        return Table(self.layout, rows, (*notes, *self._absent(), *self._unplaced()))
+
+    def _absent(self) -> tuple[str, ...]:
+        """Say how many published numbers are not known, and where they are entered."""
+        columns: list[Column] = [c for c in self.layout.columns if c.published]
+        absent = sum(
+            not self.numbers(row, column.key) for row in self.layout.rows for column in columns
+        )
+        text = (
+            f"{absent} published numbers are not entered: enter them, with their source, in "
+            f"sbnn_hw/paper/published.toml or in a file of that form given by --published."
+        )
+        return (text,) if absent else ()
+
+    def _unplaced(self) -> tuple[str, ...]:
+        return tuple(
+            f"Published too, but it is not certain for which row: {number.what} "
+            f"{number.value} {number.unit} {number.source.mark}."
+            for number in self.published.unplaced
+            if number.table == self.layout.key
+        )
+
+    def about_runs(self, runs: tuple[Run, ...]) -> str:
+        """Say under which conditions the runs were made; none of them are the paper's."""
+        if not runs:
+            return "Measured here: not measured yet (bench/cifar_ablation.py does it)."
+        widths = ", ".join(sorted({f"{run.width:g}" for run in runs}))
+        epochs = ", ".join(map(str, sorted({run.epochs for run in runs})))
+        return (
+            f"Measured here: {self.measured.what}; width {widths}, epochs {epochs}. The paper's "
+            f"networks have width 1 and hundreds of epochs: the accuracies cannot be compared."
+        )
+
+
+def _ablation(maker: _Maker) -> tuple[str, ...]:
+    used: list[Run] = []
+    for row in maker.layout.rows:
+        if row == "baseline":
+            chosen = {"": maker.measured.of("bnn", 0.5, "none")}
+            for column in ("top1_topk", "ones_topk"):
+                del maker.cells[row, column]
+        else:
+            chosen = {
+                "": maker.measured.of(row, 0.05, "penalty"),
+                "_topk": maker.measured.of(row, 0.05, "topk"),
+            }
+        for by, runs in chosen.items():
+            maker.measure(row, f"top1{by}", runs, "accuracy")
+            maker.measure(row, f"ones{by}", runs, "ones")
+            used += runs
+    return (
+        maker.about_runs(tuple(used)),
+        "It is not certain that the paper's baseline is without the constraint: both are here.",
+    )
+
+
+def _sparse_rows(maker: _Maker) -> None:
+    """Put the paper's rule for BParams PR beside what was published, where K0 and K1 were."""
+    for row in maker.layout.rows:
+        k0, k1, printed = (maker.numbers(row, key) for key in ("k0", "k1", "bparams_pr"))
+        if k0 and k1 and printed:
+            shares = k0[0].value, k1[0].value
+            maker.count(
+                row,
+                "bparams_pr",
+                100 * bparams_pr(*(float(share) / 100 for share in shares)),
+                "from K0, K1",
+                _may_be(printed[0].value, *shares),
+            )
+
+
+def _may_be(printed: Decimal, k0: Decimal, k1: Decimal) -> bool:
+    """Return whether a printed BParams PR can be that of K0 and K1, all three being rounded."""
+    half = [abs(Decimal((0, (5,), int(x.as_tuple().exponent) - 1))) for x in (printed, k0, k1)]
+    # The rule is linear and rises with both.
+    low = 100 * bparams_pr(float(k0 - half[1]) / 100, float(k1 - half[2]) / 100)
+    high = 100 * bparams_pr(float(k0 + half[1]) / 100, float(k1 + half[2]) / 100)
+    slack = 1e-9  # of floating point
+    return low - slack <= float(printed + half[0]) and float(printed - half[0]) <= high + slack
+
+
+def _cifar10(maker: _Maker) -> tuple[str, ...]:
+    _sparse_rows(maker)
+    used: list[Run] = []
+    reached: list[str] = []
+    for row in maker.layout.rows:
+        runs = maker.measured.of("learned", 1 - int(row) / 100, *_BY_LOSS)
+        used += runs
+        maker.measure(row, "top1", runs, "accuracy")
+        for column in ("bparams_pr", "bops_pr", "k0", "k1"):
+            maker.measure(row, column, runs, column)
+        if runs:
+            reached.append(f"{100 * mean(run.ones for run in runs):.2f} for {row} %")
+    shares = (f"Shares of ones that the runs reached, %: {'; '.join(reached)}.",) if reached else ()
+    return (_about("resnet18", 10), maker.about_runs(tuple(used)), *shares)
+
+
+def _cifar100(maker: _Maker) -> tuple[str, ...]:
+    _sparse_rows(maker)
+    return (
+        _about("reactnet18", 100),
+        "Measured here: not measured (it takes a GPU; `sbnn-hw models` lists the recipes).",
+    )
+
+
+def _about(model: str, classes: int) -> str:
+    from sbnn_hw.train.metrics import count_architecture
+
+    counted = count_architecture(model, (32, 32, 3), classes)
+    return (
+        f"Counted here, {model} for 32×32×3: {counted.weights:,} binary weights, "
+        f"{counted.binary_macs / 1e6:.1f} M binary MACs, {counted.flops / 1e6:.2f} M FLOPs, "
+        f"{counted.ops / 1e6:.2f} M OPs an image. K0, K1 and both PR need trained weights: "
+        f"`sbnn-hw info --model CKPT` counts them."
+    )
+
+
+def _imagenet(maker: _Maker) -> tuple[str, ...]:
+    from sbnn_hw.train.metrics import count_architecture
+
+    counts = {}
+    for row in maker.layout.rows:
+        if row.startswith("sbnn"):
+            continue
+        counted = counts[row] = count_architecture(row, (224, 224, 3), 1000)
+        for column in ("bops", "flops", "ops"):
+            value = counted.binary_macs if column == "bops" else getattr(counted, column)
+            maker.count(row, column, value / 1e8)
+    dense = counts["reactnet_a"]
+    for row in ("sbnn75", "sbnn90"):
+        # A quarter and a tenth of the weights are ones.
+        sparse = dense.binary_macs * (100 - int(row.removeprefix("sbnn"))) / 100
+        for note, binary in (("binary MACs", dense.binary_macs), ("sparse", sparse)):
+            maker.count(row, "bops", binary / 1e8, note)
+            maker.count(row, "ops", (dense.flops + binary / 64) / 1e8, note)
+        maker.count(row, "flops", dense.flops / 1e8)
+    readings = (
+        "SBNN rows: the unit of the published BOPs is not stated. Both readings are counted: "
+        "binary MACs, zeros included; and sparse operations, all zeros skipped, if every layer has "
+        "the same share of ones. Where a trained network has its ones, only its weights tell."
+    )
+    return (*_explain_flops(maker, counts), readings)
+
+
+def _explain_flops(maker: _Maker, counts: dict[str, "ModelCount"]) -> tuple[str, ...]:
+    """Name the terms of the FLOPs, and which of them the published numbers hold."""
+    counted = counts["reactnet18"]
+    terms = {
+        "first convolution": counted.flops_of("conv1"),
+        "1×1 shortcuts": counted.flops_of("shortcut"),
+        "classifier": counted.flops_of("fc"),
+    }
+    binary = counted.binary_macs / 64 / 1e8
+    listed = " + ".join(f"{name} {value / 1e8:.3f}" for name, value in terms.items())
+    text = (
+        f"18 layers, counted here: FLOPs = {listed} = {counted.flops / 1e8:.3f}; binary MACs/64 = "
+        f"{binary:.3f}; OPs = {counted.ops / 1e8:.3f}. XNOR-Net's, Bi-Real Net's and ReActNet's "
+        f"are alike in this; batch norms, scales and activations count nothing."
+    )
+    notes = [text]
+    if printed := _printed(maker, "birealnet18", "flops", "ops"):
+        flops, ops = printed
+        first = next(layer for layer in counted.layers if layer.name == "conv1")
+        norm = first.shape[0] * first.positions / 1e8
+        guess = ""
+        if rounds_to(counted.flops / 1e8 + norm, flops):
+            guess = (
+                f" One operation for each output of the first batch norm, {norm:.3f}, would make "
+                f"the FLOPs {flops}; the source does not say so."
+            )
+        notes.append(
+            f"Bi-RealNet-18: the published FLOPs {flops} differ from those counted by "
+            f"{float(flops) - counted.flops / 1e8:+.3f}, the OPs {ops} by "
+            f"{float(ops) - counted.ops / 1e8:+.3f}; and "
+            f"{flops} + {binary:.3f} = {float(flops) + binary:.3f}, not {ops}: the two are not of "
+            f"one count.{guess}"
+        )
+    if printed := _printed(maker, "reactnet18", "flops", "ops"):
+        flops, ops = printed
+        others = [n.value for n in maker.numbers("reactnet18", "ops") if n.value == flops]
+        if others and rounds_to(float(flops) + binary, ops):
+            notes.append(
+                f"ReActNet-18: its published FLOPs {flops} are the OPs that ReActNet's own table "
+                f"gives. To these the binary part was added once more: {flops} + {binary:.3f} = "
+                f"{float(flops) + binary:.2f}, the published OPs."
+            )
+    return tuple(notes)
+
+
+def _printed(maker: _Maker, row: str, *columns: str) -> tuple[Decimal, ...]:
+    """Return the published numbers of a row's columns; nothing if one of them is not known."""
+    found = [maker.numbers(row, column) for column in columns]
+    return tuple(numbers[0].value for numbers in found) if all(found) else ()
