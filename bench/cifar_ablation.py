@@ -22,7 +22,7 @@ import numpy as np
 from sbnn_hw.files import write_atomically
 
 BEGIN, END = "<!-- table: made by bench/cifar_ablation.py -->", "<!-- end of table -->"
-WIDTH, EPOCHS, GAMMA = 0.125, 4, 0.1
+WIDTH, EPOCHS, GAMMA = 0.125, 3, 0.1
 #: How the rows are called in the table.
 NAMES = {
     "bnn": "{−1, +1}",
