@@ -61,13 +61,12 @@ class RealConv2d(nn.Conv2d):
         self, inputs: int, outputs: int, kernel: int, stride: int, padding: int, padding_value: int
     ) -> None:
         super().__init__(inputs, outputs, kernel, stride, padding, bias=False)
-        self.padding_value = padding_value
+        self.border, self.padding_value = padding, padding_value
 
     def forward(self, x: Tensor) -> Tensor:
         if self.padding_value == 0:
             return super().forward(x)
-        rows, columns = self.padding
-        x = F.pad(x, (columns, columns, rows, rows), value=float(self.padding_value))  # type: ignore[arg-type]
+        x = F.pad(x, [self.border] * 4, value=float(self.padding_value))
         return F.conv2d(x, self.weight, stride=self.stride)
 
 

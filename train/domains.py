@@ -245,7 +245,7 @@ class Signed(Domain):
     def weights(
         self, latent: Tensor, cut: Tensor, gradient: str = "identity", steepness: float = 1.0
     ) -> Tensor:
-        signs = SignOfWeight.apply(latent, gradient, steepness)  # type: ignore[no-untyped-call]
+        signs: Tensor = SignOfWeight.apply(latent, gradient, steepness)  # type: ignore[no-untyped-call]
         return (2 * self.tau) * (signs * (latent.detach().abs() >= cut))
 
     def exact(self) -> Affine:
