@@ -212,11 +212,11 @@ def test_notes_count_the_architectures_of_cifar():
 @pytest.mark.parametrize(
     ("k0", "k1", "printed", "agrees"),
     [
-        # (k0, k1) from made-up kernels; the third is off by one in the last digit it can have.
         ("80.00", "15.00", "66.11", True),
         ("80.0", "15.0", "66.1", True),
         ("80.0", "15.0", "66.2", True),  # 80.04 and 15.04 would give 66.17
         ("80.00", "15.00", "66.13", False),
+        ("80.00", "15.00", "66.09", False),
         ("80.0", "15.0", "66.3", False),
         ("15.0", "80.0", "66.1", False),
         ("0.20", "1.77", "-21.04", True),
