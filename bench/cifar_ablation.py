@@ -49,11 +49,18 @@ class Run:
 
 RUNS = (
     *(Run(domain, "penalty", 0.05, seed) for seed in (0, 1) for domain in reversed(NAMES)),
-    # The kernels' figure wants 50 and 99 %; the baseline of the paper's table has no constraint.
-    Run("learned", "penalty", 0.01, 0),
-    Run("learned", "none", 0.5, 0),
+    # The baseline of the paper's table has no constraint.
     *(Run("bnn", "none", 0.5, seed) for seed in (0, 1)),
-    *(Run(domain, "topk", 0.05, seed) for domain in NAMES for seed in (0, 1)),
+    *(
+        Run(domain, "topk", 0.05, seed)
+        for domain in ("bnn", "symmetric", "closed_form")
+        for seed in (0, 1)
+    ),
+    # The kernels' figure wants 50, 95 and 99 %; the penalty did not reach 99 in so few epochs.
+    Run("learned", "none", 0.5, 0),
+    Run("learned", "topk", 0.05, 0),
+    Run("learned", "topk", 0.01, 0),
+    Run("learned", "penalty", 0.01, 0),
 )
 
 
@@ -145,6 +152,7 @@ def table(rows: list[dict[str, Any]]) -> str:
         ("penalty", 0.05): f"penalty, 95 %, γ = {GAMMA}",
         ("topk", 0.05): "top-k, 95 %",
         ("penalty", 0.01): f"penalty, 99 %, γ = {GAMMA}",
+        ("topk", 0.01): "top-k, 99 %",
     }
     for (method, ec), by in kinds.items():
         for domain, name in NAMES.items():
