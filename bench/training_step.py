@@ -134,6 +134,18 @@ def main() -> None:
         step()
         print(json.dumps(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024))
         return
+    # Memory first: a process inherits the peak of the one that starts it.
+    size = ["--width", str(args.width), "--batch", str(args.batch)]
+    memory = {
+        kind: float(
+            subprocess.run(
+                [sys.executable, __file__, "--memory-of", kind, *size],
+                check=True,
+                capture_output=True,
+            ).stdout
+        )
+        for kind in KINDS
+    }
     steps = {kind: stepper(kind, args.width, args.batch) for kind in KINDS}
     seconds: dict[str, list[float]] = {kind: [] for kind in KINDS}
     for round_ in range(args.steps + 1):
@@ -142,18 +154,13 @@ def main() -> None:
             step()
             if round_:  # the first of each warms up
                 seconds[kind].append(time.perf_counter() - started)
-    del steps
     print(f"{'':<10} {'seconds a step':>16} {'ratio':>7} {'peak MiB':>10} {'ratio':>7}")
-    size = ["--width", str(args.width), "--batch", str(args.batch)]
-    reference: list[float] = []
+    plain_seconds = statistics.median(seconds["plain"])
     for kind in KINDS:
-        run = [sys.executable, __file__, "--memory-of", kind, *size]
-        memory = float(subprocess.run(run, check=True, capture_output=True).stdout)
-        found = [statistics.median(seconds[kind]), memory]
-        reference = reference or found
+        own = statistics.median(seconds[kind])
         print(
-            f"{kind:<10} {found[0]:>16.2f} {found[0] / reference[0]:>7.2f} "
-            f"{memory:>10.0f} {memory / reference[1]:>7.2f}"
+            f"{kind:<10} {own:>16.2f} {own / plain_seconds:>7.2f} "
+            f"{memory[kind]:>10.0f} {memory[kind] / memory['plain']:>7.2f}"
         )
 
 
