@@ -181,10 +181,11 @@ def publish(rows: list[dict[str, Any]], page: Path, data: Path) -> None:
     after = rest.split(END)[1]
     whole = f"{before}{BEGIN}\n{table(rows)}\n{END}{after}"
     write_atomically(page, lambda file: file.write(whole.encode()))
+    shown = Run("learned", "penalty", 0.05, 0)
     latents = {
         row["domain"]: {"quantiles": row["latent_quantiles"]}
         for row in rows
-        if (row["method"], row["seed"]) == ("penalty", 0) and row["ec"] == 0.05
+        if Run(row["domain"], row["method"], row["ec"], row["seed"]) == shown
     }
     left_out = ("latent_quantiles", "evaluation_seconds")
     kept = [{k: v for k, v in row.items() if k not in left_out} for row in rows]
