@@ -98,6 +98,7 @@ def measure(run: Run, folder: Path, root: Path | None) -> None:
     )
     out = folder / f"{run.name}.pt"
     checkpoint = train(config, out, data_root=root, resume=True)
+    assert checkpoint.metrics["epoch"] == EPOCHS, "an epoch before the last was kept"
     started = time.monotonic()
     test = to_tensors(datasets.find("cifar10").load("test", root))
     right = accuracy(checkpoint.model, test)

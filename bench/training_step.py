@@ -96,9 +96,15 @@ def stepper(kind: str, width: float, batch: int) -> Callable[[], None]:
         model: nn.Module = plain(width)
         pixels = (2 * pixels - 255) / 255
     else:
-        domain = "learned" if kind == "learned" else "bnn"
+        gradient = "ede" if kind == "ede" else "clipped"
         config = ModelConfig(
-            "resnet18", (32, 32, 3), 10, width=width, domain=domain, activation="clipped"
+            "resnet18",
+            (32, 32, 3),
+            10,
+            width=width,
+            domain="bnn" if kind == "bnn" else "learned",
+            gradient=gradient,
+            activation=gradient,
         )
         model = build_model(config)
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-3, fused=True)
@@ -108,7 +114,7 @@ def stepper(kind: str, width: float, batch: int) -> Callable[[], None]:
     def step() -> None:
         optimiser.zero_grad()
         loss = F.cross_entropy(model(pixels), labels)
-        if kind == "learned":
+        if kind in ("learned", "ede"):
             loss = loss + penalty(layers, 0.05, loss)
         loss.backward()
         optimiser.step()
@@ -116,8 +122,9 @@ def stepper(kind: str, width: float, batch: int) -> Callable[[], None]:
     return step
 
 
-#: The plain network, ours with the same weights, and ours with τ, φ and the sparsity loss.
-KINDS = ("plain", "bnn", "learned")
+#: The plain network, ours with the same weights, ours with τ, φ and the sparsity loss, and that
+#: with the gradients of the paper's recipes, which take more work than the plain network's.
+KINDS = ("plain", "bnn", "learned", "ede")
 
 
 def main() -> None:

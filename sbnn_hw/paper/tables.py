@@ -327,20 +327,12 @@ def _explain_flops(maker: _Maker, counts: dict[str, "ModelCount"]) -> tuple[str,
     notes = [text]
     if printed := _printed(maker, "birealnet18", "flops", "ops"):
         flops, ops = printed
-        first = next(layer for layer in counted.layers if layer.name == "conv1")
-        norm = first.shape[0] * first.positions / 1e8
-        guess = ""
-        if rounds_to(counted.flops / 1e8 + norm, flops):
-            guess = (
-                f" One operation for each output of the first batch norm, {norm:.3f}, would make "
-                f"the FLOPs {flops}; the source does not say so."
-            )
         notes.append(
             f"Bi-RealNet-18: the published FLOPs {flops} differ from those counted by "
             f"{float(flops) - counted.flops / 1e8:+.3f}, the OPs {ops} by "
             f"{float(ops) - counted.ops / 1e8:+.3f}; and "
             f"{flops} + {binary:.3f} = {float(flops) + binary:.3f}, not {ops}: the two are not of "
-            f"one count.{guess}"
+            f"one count."
         )
     if printed := _printed(maker, "reactnet18", "flops", "ops"):
         flops, ops = printed
