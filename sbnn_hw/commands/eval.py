@@ -108,8 +108,9 @@ def _by_torch(
     checkpoint = load_checkpoint(path)
     images, classes = dataset.open("test", root)
     outputs = checkpoint.config.classes
-    if classes is not None and outputs > classes and checkpoint.config.is_backbone:
+    if dataset.classes is not None and outputs > dataset.classes and checkpoint.config.is_backbone:
         # The authors' networks for CIFAR-100 have 1000 outputs; those beyond the classes are wrong.
+        # A folder's classes are its own, and another number means that they are others.
         outputs = classes
     _check_geometry(path, checkpoint.config.shape, outputs, dataset, classes)
     started = time.perf_counter()
