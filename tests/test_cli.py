@@ -98,7 +98,7 @@ def test_constraint_by_sparsity_share_or_bits(tmp_path, capsys, option):
         (["train", "--model", "digits", "--data", "digits", "--lr", "nan", "--out", "a.pt"], 2,
          "E: Learning rate must be between 1e-09 and 10, not nan"),
         (["train", "--model", "digits", "--data", "digits", "--out", "a.pt", "--teacher",
-          "TEACHER"], 1, "mnist_sfc_98.pt takes images of (28, 28, 1) in 10 classes, but digits"),
+          "TEACHER"], 1, "mnist_sfc_98.pt takes images of 28×28×1 in 10 classes, but digits"),
         (["train", "--model", "conv:9z", "--data", "digits", "--out", "a.pt"], 1,
          "not '9z'"),
         (["train", "--model", "cnv", "--data", "digits", "--out", "a.pt"], 1,

@@ -479,7 +479,12 @@ def _train(
 
 def _load_teacher(path: Path, data: str, shape: tuple[int, int, int], classes: int) -> nn.Module:
     """Return the model of a checkpoint, or the ResNet-34 of torchvision's state dict."""
-    content = read_tensors(path, "teacher")
+    content = read_tensors(
+        path,
+        "teacher",
+        absent="give a checkpoint, or torchvision's state dict of resnet34",
+        damaged="give a checkpoint, or fetch torchvision's file again",
+    )
     if "format" not in content:
         model: nn.Module = teacher_from(content, path)
         given = (shape, content["fc.weight"].shape[0])
@@ -488,8 +493,8 @@ def _load_teacher(path: Path, data: str, shape: tuple[int, int, int], classes: i
         model, given = checkpoint.model, (checkpoint.config.shape, checkpoint.config.classes)
     if given != (shape, classes):
         raise ModelRejected(
-            f"Teacher {path} takes images of {given[0]} in {given[1]} classes, but {data} "
-            f"has {shape} in {classes}"
+            f"Teacher {path} takes images of {'×'.join(map(str, given[0]))} in {given[1]} classes, "
+            f"but {data} has {'×'.join(map(str, shape))} in {classes}"
         )
     return model
 

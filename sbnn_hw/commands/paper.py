@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         type=int,
         choices=[layout.number for layout in LAYOUTS],
-        help="print this table alone, and draw no figures unless --out is given: "
+        help="print this table alone, and draw only if --out, --models or --state is given: "
         + "; ".join(f"{layout.number} {layout.title}" for layout in LAYOUTS).replace("%", "%%"),
     )
     parser.add_argument(
@@ -70,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Print the tables, draw the figures."""
     require_torch()
-    draw = args.out is not None or args.table is None
+    draw = args.table is None or bool(args.out or args.models or args.state)
     if draw and importlib.util.find_spec("matplotlib") is None:
         raise ToolMissing("Figures need Matplotlib (pip install 'sbnn-hw[train]')")
     extra = () if args.published is None else (args.published,)
