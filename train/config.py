@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LR_SCHEDULES", "METHODS", "SCHEDULES", "TrainConfig"]
 
-METHODS = ("penalty", "topk", "none")
+METHODS = ("penalty", "topk", "luts", "none")
 SCHEDULES = ("constant", "cubic")
 LR_SCHEDULES = ("cosine", "linear", "constant")
 
@@ -32,7 +32,13 @@ class TrainConfig:
     ec : float
         The constraint on the share of ones: 0.05 is 95 % sparse.
     method : str
-        ``penalty`` is the paper's loss, ``topk`` the projection, ``none`` leaves U free.
+        ``penalty`` is the paper's loss, ``topk`` the projection, ``luts`` a budget of look-up
+        tables, ``none`` leaves U free.
+    luts : int
+        The budget of the method ``luts``, for a 7-series FPGA. It falls from as many as the caps
+        allow, as ``ec_schedule`` says.
+    fan_in : tuple of int
+        With that method, the most taps of a neuron, layer by layer (0: as many as pay).
     gamma : float
         Share of the whole loss that the penalty holds.
     ec_schedule, ec_until : str, float
@@ -77,6 +83,8 @@ class TrainConfig:
     norm_scale: str = ""
     ec: float = 0.5
     method: str = "penalty"
+    luts: int = 0
+    fan_in: tuple[int, ...] = ()
     gamma: float = 0.5
     ec_schedule: str = "constant"
     ec_until: float = 0.5
@@ -120,6 +128,7 @@ class TrainConfig:
             ("Batch", self.batch, 2, 10**6),
             ("Beta2", self.beta2, 0.1, 0.999999),
             ("Gamma", self.gamma, 0, 0.999),
+            ("LUTs", self.luts, 0, 10**9),
             ("Learning rate", self.lr, 1e-9, 10),
             ("MixUp", self.mixup, 0, 10),
             ("Rotate", self.rotate, 0, 180),
@@ -135,6 +144,12 @@ class TrainConfig:
                 raise ModelRejected(f"{name} must be between {low} and {high}, not {number!r}")
         if not re.fullmatch(r"auto|cpu|cuda(:[0-9]{1,3})?", self.device):
             raise ModelRejected(f"Device must be auto, cpu, cuda or cuda:N, not {self.device!r}")
+        if (self.method == "luts") != bool(self.luts):
+            raise ModelRejected("A budget of LUTs (--luts) and --method luts go together")
+        if self.fan_in and self.method != "luts":
+            raise ModelRejected("Caps on the fan-in (--fan-in) go with --method luts")
+        if not all(0 <= cap <= 10**6 for cap in self.fan_in):
+            raise ModelRejected(f"Caps on the fan-in must not be negative, not {self.fan_in!r}")
         if self.domain == "real" and self.method != "none":
             raise ModelRejected("Real weights have no ones to count; use --method none")
         if self.domain == "signed" and self.method == "penalty":
@@ -156,7 +171,7 @@ class TrainConfig:
         own = {f.name for f in fields(ModelConfig)}
         same = {k: v for k, v in asdict(self).items() if k in own}
         if not self.gradient:
-            same["gradient"] = "identity" if self.method == "topk" else "clipped"
+            same["gradient"] = "identity" if self.method in ("topk", "luts") else "clipped"
         return ModelConfig(name=self.model, shape=shape, classes=classes, **same)
 
     def to_dict(self) -> dict[str, Any]:
