@@ -51,8 +51,9 @@ class TrainConfig:
         Training images held out to choose the epoch by.
     recalibrate : int
         Training images from which the batch-norm statistics are computed anew each epoch.
-    rotate : float
-        Training images are turned by up to that many degrees either way.
+    rotate, shift, scale, shear : float
+        Training images are turned by up to that many degrees, moved by up to that share of their
+        side, scaled by up to that share, slanted by up to that many degrees, either way.
     weight_decay : float
         Adam's L2 term on the weights of convolutions and of linear layers.
     start : str
@@ -97,6 +98,9 @@ class TrainConfig:
     weight_decay: float = 0.0
     crop: int = 0
     rotate: float = 0.0
+    shift: float = 0.0
+    scale: float = 0.0
+    shear: float = 0.0
     flip: bool = False
     mixup: float = 0.0
     teacher: str = ""
@@ -132,6 +136,9 @@ class TrainConfig:
             ("Learning rate", self.lr, 1e-9, 10),
             ("MixUp", self.mixup, 0, 10),
             ("Rotate", self.rotate, 0, 180),
+            ("Scale", self.scale, 0, 0.9),
+            ("Shear", self.shear, 0, 80),
+            ("Shift", self.shift, 0, 1),
             ("Weight decay", self.weight_decay, 0, 1),
             ("Recalibrate", self.recalibrate, 0, 10**9),
             ("Seed", self.seed, 0, 2**63 - 1),

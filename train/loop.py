@@ -144,9 +144,10 @@ class Trainer:
             raise ModelRejected(
                 f"Batch must be a multiple of the {world_size()} processes, not {config.batch}"
             )
-        if isinstance(images, ImageFolder) and (config.crop or config.rotate):
+        if isinstance(images, ImageFolder) and (config.crop or config.augmentation.affine):
             raise ModelRejected(
-                "Images of a folder are cropped at random sizes; train without --crop and --rotate"
+                "Images of a folder are cropped at random sizes; train without --crop, --rotate, "
+                "--shift, --scale and --shear"
             )
         self.config, self.classes = config, classes
         whole = images_of(images, workers=config.workers)
