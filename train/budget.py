@@ -136,10 +136,14 @@ class LutBudget:
         return values.topk(most, 1).values
 
     def _choose(self, ranked: list[Tensor], price: float) -> list[Tensor]:
-        """Return how many taps each neuron keeps at a price for a table."""
+        """Return how many taps each neuron keeps at a price for a table.
+
+        Layers are compared, so the size at which their latent weights start is taken out.
+        """
         chosen = []
-        for values, costs in zip(ranked, self.costs, strict=True):
-            worth = values.cumsum(1) - price * costs[1 : values.shape[1] + 1].to(values)
+        for layer, values, costs in zip(self.layers, ranked, self.costs, strict=True):
+            worth = values.cumsum(1) * layer.fan_in**0.5
+            worth -= price * costs[1 : values.shape[1] + 1].to(values)
             best = worth.max(1)
             chosen.append(torch.where(best.values > 0, best.indices + 1, 0))
         if isinstance(self.layers[-1], SparseBinaryScores):
