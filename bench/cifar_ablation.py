@@ -49,10 +49,17 @@ class Run:
 
 RUNS = (
     *(Run(domain, "penalty", 0.05, seed) for seed in (0, 1) for domain in reversed(NAMES)),
-    *(Run(domain, "topk", 0.05, seed) for seed in (0, 1) for domain in NAMES),
-    # The baseline of the paper's table has no constraint; the kernels' figure wants 50 and 99 %.
+    # The baseline of the paper's table has no constraint.
     *(Run("bnn", "none", 0.5, seed) for seed in (0, 1)),
+    *(
+        Run(domain, "topk", 0.05, seed)
+        for domain in ("bnn", "symmetric", "closed_form")
+        for seed in (0, 1)
+    ),
+    # The kernels' figure wants 50, 95 and 99 %; the penalty did not reach 99 in so few epochs.
     Run("learned", "none", 0.5, 0),
+    Run("learned", "topk", 0.05, 0),
+    Run("learned", "topk", 0.01, 0),
     Run("learned", "penalty", 0.01, 0),
 )
 
@@ -91,6 +98,7 @@ def measure(run: Run, folder: Path, root: Path | None) -> None:
     )
     out = folder / f"{run.name}.pt"
     checkpoint = train(config, out, data_root=root, resume=True)
+    assert checkpoint.metrics["epoch"] == EPOCHS, "an epoch before the last was kept"
     started = time.monotonic()
     test = to_tensors(datasets.find("cifar10").load("test", root))
     right = accuracy(checkpoint.model, test)
@@ -145,6 +153,7 @@ def table(rows: list[dict[str, Any]]) -> str:
         ("penalty", 0.05): f"penalty, 95 %, γ = {GAMMA}",
         ("topk", 0.05): "top-k, 95 %",
         ("penalty", 0.01): f"penalty, 99 %, γ = {GAMMA}",
+        ("topk", 0.01): "top-k, 99 %",
     }
     for (method, ec), by in kinds.items():
         for domain, name in NAMES.items():
@@ -173,10 +182,11 @@ def publish(rows: list[dict[str, Any]], page: Path, data: Path) -> None:
     after = rest.split(END)[1]
     whole = f"{before}{BEGIN}\n{table(rows)}\n{END}{after}"
     write_atomically(page, lambda file: file.write(whole.encode()))
+    shown = Run("learned", "penalty", 0.05, 0)
     latents = {
         row["domain"]: {"quantiles": row["latent_quantiles"]}
         for row in rows
-        if (row["method"], row["seed"]) == ("penalty", 0) and row["ec"] == 0.05
+        if Run(row["domain"], row["method"], row["ec"], row["seed"]) == shown
     }
     left_out = ("latent_quantiles", "evaluation_seconds")
     kept = [{k: v for k, v in row.items() if k not in left_out} for row in rows]

@@ -105,7 +105,7 @@ def test_constraint_by_sparsity_share_or_bits(tmp_path, capsys, option):
          "E: Model cnv leaves nothing of 8×8 images; use fewer layers or --padding"),
         (["train", "--data", "digits", "--out", "a.pt"], 2,
          "E: Training needs --model, or a --recipe that names it"),
-        (["train", "--recipe", "x", "--out", "a.pt"], 2, "E: Recipe must be one of digits"),
+        (["train", "--recipe", "x", "--out", "a.pt"], 2, "E: Recipe must be one of cifar100_reactnet18_bnn, "),
         (["train", "--model", "digits", "--data", "digits", "--sparsity", "1.2", "--out", "a.pt"], 2,
          "E: EC (the share of ones, 1 − sparsity) must be between 1e-09 and 1, not -0.2"),
         (["train", "--model", "digits", "--data", "digits", "--domain", "x", "--out", "a.pt"], 1,

@@ -212,11 +212,11 @@ def test_notes_count_the_architectures_of_cifar():
 @pytest.mark.parametrize(
     ("k0", "k1", "printed", "agrees"),
     [
-        # (k0, k1) from made-up kernels; the third is off by one in the last digit it can have.
         ("80.00", "15.00", "66.11", True),
         ("80.0", "15.0", "66.1", True),
         ("80.0", "15.0", "66.2", True),  # 80.04 and 15.04 would give 66.17
         ("80.00", "15.00", "66.13", False),
+        ("80.00", "15.00", "66.09", False),
         ("80.0", "15.0", "66.3", False),
         ("15.0", "80.0", "66.1", False),
         ("0.20", "1.77", "-21.04", True),
@@ -271,6 +271,9 @@ def made_up_runs():
         {**row, "method": "topk", "gamma": None, "accuracy": 0.7, "ones": 0.05},
         {**row, "domain": "bnn", "method": "none", "ec": 0.5, "accuracy": 0.8, "ones": 0.5},
         {**row, "method": "none", "ec": 0.5, "accuracy": 0.9, "ones": 0.5},
+        # The penalty did not come down to one in a hundred, top-k did.
+        {**row, "ec": 0.01, "accuracy": 0.3, "ones": 0.06},
+        {**row, "ec": 0.01, "method": "topk", "gamma": None, "accuracy": 0.4, "ones": 0.01},
     ]
     quantiles = np.quantile(np.random.default_rng(0).normal(size=5000), np.linspace(0, 1, 1001))
     return {
@@ -311,7 +314,8 @@ def test_measured_runs_are_in_the_tables(runs):
     assert cell(second, "95", "bops_pr")[0].value == pytest.approx(np.mean(expected))
     assert cell(second, "50", "top1")[0].text == "90.00"
     assert cell(second, "96", "top1") == ()
-    assert any("5.00 for 95 %" in note for note in second.notes)
+    assert cell(second, "99", "top1")[0].text == "40.00"
+    assert any("5.00 for 95 % (penalty); 1.00 for 99 % (top-k)" in note for note in second.notes)
 
 
 def test_without_runs_it_says_so():

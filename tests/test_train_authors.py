@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from made_up import cifar100
 
 from sbnn_hw.cli import main
 from sbnn_hw.errors import ModelRejected, UsageError
@@ -526,6 +527,10 @@ def test_report_tells_of_zeros_and_of_outputs_without_a_class(tmp_path, capsys):
     answer = json.loads(capsys.readouterr().out)
     assert answer["zeros"] == {"layer2.1.binary_conv": 5}
     assert (answer["classes"], answer["epoch"]) == (1000, 299)
+    cifar100(tmp_path, 20)
+    evaluation = ("--data", "cifar100", "--data-root", tmp_path, "--using", "torch")
+    assert run("eval", "--model", out, *evaluation, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["images"] == 20
 
 
 def test_nothing_is_written_where_a_file_is_refused(tmp_path, capsys):

@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from sbnn_hw.train.blocks import RealConv2d
+from sbnn_hw.train.blocks import ReActMobileBlock, RealConv2d
 from sbnn_hw.train.catalogue import BACKBONES
 from sbnn_hw.train.models import ModelConfig, build_model
 from sbnn_hw.train.sparsity import SparsityPenalty, count_weights, layers_of
@@ -79,3 +79,17 @@ def test_the_width_scales_every_layer():
                 for width in (1.0, 0.5)
             )
         assert whole == 4 * half, name
+
+
+@pytest.mark.parametrize("name", sorted(BACKBONES))
+@pytest.mark.parametrize("side", [8, 21, 28])
+def test_odd_and_tiny_maps_are_halved_alike_in_both_branches(name, side):
+    model = build_model(ModelConfig(name, (side, side, 1), 3, width=0.07)).eval()
+    with torch.no_grad():
+        assert model(torch.zeros(2, 1, side, side)).shape == (2, 3)
+
+
+def test_what_is_left_over_is_averaged_by_itself():
+    pool = ReActMobileBlock(ModelConfig("reactnet_a", (8, 8, 3), 2, width=0.1), 1, 1, 2).pool
+    image = torch.arange(9.0).view(1, 1, 3, 3)
+    assert pool(image).flatten().tolist() == [2, 3.5, 6.5, 8]

@@ -4,13 +4,17 @@ There may be no GPU where the tests run: torch's meta device stands in for one. 
 alone, and every operation is watched for a tensor of another device.
 """
 
+import re
+
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from sbnn_hw.errors import ModelRejected
 from sbnn_hw.train.catalogue import BACKBONES, MODELS
 from sbnn_hw.train.checkpoint import Checkpoint, load_checkpoint, save_checkpoint, used_values
+from sbnn_hw.train.loop import choose_device
 from sbnn_hw.train.models import ModelConfig, build_model
 from sbnn_hw.train.norm import recompute_statistics
 from sbnn_hw.train.sparsity import SparsityPenalty, TopK, layers_of, ones_share
@@ -59,10 +63,17 @@ def made(name, domain, **options):
     return config, model, torch.zeros(4, channels, height, width, device="meta")
 
 
+# Domains are the same code in every model: all of them in one backbone, and in each other one those
+# that differ most.
 CASES = [
-    (name, domain)
-    for name in [*MODELS, *BACKBONES]
-    for domain in [*DOMAINS, *(["real"] if name in BACKBONES else [])]
+    *((name, domain) for name in MODELS for domain in DOMAINS),
+    *(("resnet18", domain) for domain in [*DOMAINS, "real"]),
+    *(
+        (n, domain)
+        for n in BACKBONES
+        if n != "resnet18"
+        for domain in ("learned", "closed_form", "real")
+    ),
 ]
 
 
@@ -138,3 +149,25 @@ def test_what_watches_finds_a_tensor_left_behind():
     left = torch.tensor(2.0)  # of no axes: torch would let it pass on a GPU
     with OneDevice(), pytest.raises(AssertionError, match=r"^aten\.mul\.Tensor takes"):
         left * model(pixels)
+
+
+@pytest.mark.parametrize(
+    ("name", "found", "expected"),
+    [
+        ("auto", 0, "cpu"),
+        ("auto", 2, "cuda:0"),
+        ("cuda", 1, "cuda:0"),
+        ("cuda:1", 2, "cuda:1"),
+        ("cuda:1", 1, "Device cuda:1 is not there (torch finds 1 GPU)"),
+        ("cuda:7", 2, "Device cuda:7 is not there (torch finds 2 GPUs)"),
+        ("cuda", 0, "Device cuda:0 is not there (torch finds no GPU)"),
+    ],
+)
+def test_devices_are_those_that_are_there(monkeypatch, name, found, expected):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: found > 0)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: found)
+    if " " in expected:
+        with pytest.raises(ModelRejected, match=re.escape(expected)):
+            choose_device(name)
+    else:
+        assert str(choose_device(name)) == expected

@@ -123,6 +123,14 @@ def test_a_layer_that_is_used_twice_counts_twice():
     assert [(x.positions, x.weights, x.binary_macs) for x in counted.layers] == [(40, 9, 360)]
 
 
+def test_a_linear_layer_may_have_many_positions():
+    model = nn.Sequential(InputEncoder(), nn.Linear(6, 5), SparseBinaryLinear(5, 2))
+    counted = count_model(model, (3, 6, 2))  # rows of six pixels, in two channels
+    assert [(x.positions, x.flops, x.binary_macs) for x in counted.layers] == [
+        (6, 180, 0), (6, 0, 60),
+    ]  # fmt: skip
+
+
 def test_pixels_that_are_added_up_are_no_binary_operations():
     model = nn.Sequential(
         InputEncoder("integer"), nn.Flatten(), SparseBinaryLinear(4, 3), SparseBinaryLinear(3, 2)

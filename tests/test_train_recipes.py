@@ -8,11 +8,12 @@ from made_up import cifar10, cifar100, image_folder, state_dict
 
 from sbnn_hw import datasets
 from sbnn_hw.cli import main
+from sbnn_hw.errors import ModelRejected
 from sbnn_hw.train import TrainConfig, load_checkpoint
 from sbnn_hw.train.blocks import RealConv2d
-from sbnn_hw.train.checkpoint import used_values
+from sbnn_hw.train.checkpoint import Checkpoint, save_checkpoint, used_values
 from sbnn_hw.train.loop import Trainer, begin_from
-from sbnn_hw.train.models import build_model
+from sbnn_hw.train.models import ModelConfig, build_model
 from sbnn_hw.train.recipes import describe_recipes, list_recipes, load_recipe, recipe_needs
 from sbnn_hw.train.sparsity import count_weights, layers_of
 
@@ -200,6 +201,23 @@ def test_imagenet_in_two_steps(tmp_path, capsys):
         for x, y in zip(layers, layers_of(binary.model), strict=True)
     ]
     assert min(kept) > 0.75
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ModelConfig("resnet18", (32, 32, 3), 10, width=0.05),
+        ModelConfig("reactnet_a", (64, 64, 3), 3, width=0.2),
+    ],
+)
+def test_what_is_started_from_must_be_the_same_model(tmp_path, given):
+    path = tmp_path / "other.pt"
+    save_checkpoint(path, Checkpoint(given, build_model(given)))
+    model = build_model(ModelConfig("reactnet_a", (64, 64, 3), 3, width=0.1))
+    before = {k: v.clone() for k, v in model.state_dict().items()}
+    with pytest.raises(ModelRejected, match="give a checkpoint of the same model and width"):
+        begin_from(model, path)
+    assert all(torch.equal(v, before[k]) for k, v in model.state_dict().items())
 
 
 def test_a_run_with_real_weights_says_nothing_of_ones(tmp_path, capsys):

@@ -61,13 +61,12 @@ class RealConv2d(nn.Conv2d):
         self, inputs: int, outputs: int, kernel: int, stride: int, padding: int, padding_value: int
     ) -> None:
         super().__init__(inputs, outputs, kernel, stride, padding, bias=False)
-        self.padding_value = padding_value
+        self.border, self.padding_value = padding, padding_value
 
     def forward(self, x: Tensor) -> Tensor:
         if self.padding_value == 0:
             return super().forward(x)
-        rows, columns = self.padding
-        x = F.pad(x, (columns, columns, rows, rows), value=float(self.padding_value))  # type: ignore[arg-type]
+        x = F.pad(x, [self.border] * 4, value=float(self.padding_value))
         return F.conv2d(x, self.weight, stride=self.stride)
 
 
@@ -97,11 +96,16 @@ def _projection(inputs: int, outputs: int, stride: int) -> nn.Sequential:
     return nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), BatchNorm(outputs))
 
 
+def _mean_of_four() -> nn.AvgPool2d:
+    # A row or column left over is a pixel for itself, as a convolution with stride has it.
+    return nn.AvgPool2d(2, 2, ceil_mode=True)
+
+
 def _pooled_projection(inputs: int, outputs: int, stride: int) -> nn.Module:
-    if stride == 1 and inputs == outputs:
+    if stride == 1:
         return nn.Identity()
     return nn.Sequential(
-        nn.AvgPool2d(2, stride),
+        _mean_of_four(),
         nn.Conv2d(inputs, outputs, 1, bias=False),
         BatchNorm(outputs),
     )
@@ -206,7 +210,7 @@ class ReActMobileBlock(nn.Module):
         self.sign1 = RSign(inputs, gradient)
         self.conv1 = config.binary_conv(inputs, inputs, 3, stride)
         self.bn1 = config.norm(inputs)
-        self.pool = nn.AvgPool2d(2) if stride == 2 else nn.Identity()
+        self.pool = _mean_of_four() if stride == 2 else nn.Identity()
         self.prelu1 = RPReLU(inputs)
         self.sign2 = RSign(inputs, gradient)
         self.conv2 = nn.ModuleList(

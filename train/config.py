@@ -13,11 +13,17 @@ if TYPE_CHECKING:
     from sbnn_hw.train.data import Augmentation
     from sbnn_hw.train.models import ModelConfig
 
-__all__ = ["LR_SCHEDULES", "METHODS", "SCHEDULES", "TrainConfig"]
+__all__ = ["LR_SCHEDULES", "METHODS", "SCHEDULES", "TrainConfig", "check_device"]
 
 METHODS = ("penalty", "topk", "luts", "none")
 SCHEDULES = ("constant", "cubic")
 LR_SCHEDULES = ("cosine", "linear", "constant")
+
+
+def check_device(name: str) -> None:
+    """Refuse what is no name of a device."""
+    if not re.fullmatch(r"auto|cpu|cuda(:[0-9]{1,3})?", name):
+        raise ModelRejected(f"Device must be auto, cpu, cuda or cuda:N, not {name!r}")
 
 
 @dataclass(frozen=True)
@@ -149,8 +155,7 @@ class TrainConfig:
         ):
             if not low <= number <= high:
                 raise ModelRejected(f"{name} must be between {low} and {high}, not {number!r}")
-        if not re.fullmatch(r"auto|cpu|cuda(:[0-9]{1,3})?", self.device):
-            raise ModelRejected(f"Device must be auto, cpu, cuda or cuda:N, not {self.device!r}")
+        check_device(self.device)
         if (self.method == "luts") != bool(self.luts):
             raise ModelRejected("A budget of LUTs (--luts) and --method luts go together")
         if self.fan_in and self.method != "luts":

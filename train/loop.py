@@ -93,11 +93,12 @@ def training_loss(
     has the gradients of the Kullback-Leibler divergence but not its value, and the sparsity loss is
     scaled by the value.
     """
-    loss = F.cross_entropy(outputs, targets)
     if teacher is None:
-        return loss
+        return F.cross_entropy(outputs, targets)
     soft = F.cross_entropy(outputs / temperature, (teacher / temperature).softmax(1))
-    return (1 - distill) * loss + distill * temperature**2 * soft
+    if distill == 1:
+        return temperature**2 * soft
+    return (1 - distill) * F.cross_entropy(outputs, targets) + distill * temperature**2 * soft
 
 
 @dataclass
@@ -394,11 +395,18 @@ def choose_device(name: str) -> torch.device:
     """Return the device of a name; ``auto`` is a GPU if there is one, one for each process."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
-    if name == "cuda":
-        name = f"cuda:{local_rank()}"
-    if name.startswith("cuda") and not torch.cuda.is_available():
-        raise ModelRejected(f"Device {name} is not there (torch finds no GPU); use --device cpu")
-    return torch.device(name)
+    if name == "cpu":
+        return torch.device(name)
+    if ":" in name and world_size() > 1:
+        raise ModelRejected(f"Several processes cannot share {name}; use --device cuda")
+    device = torch.device(name if ":" in name else f"cuda:{local_rank()}")
+    found = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if device.index >= found:
+        raise ModelRejected(
+            f"Device {device} is not there (torch finds {found or 'no'} GPU{'s' * (found > 1)}); "
+            f"use another --device, such as cpu, or fewer processes"
+        )
+    return device
 
 
 def _by_decay(model: nn.Module, decay: float) -> list[dict[str, Any]]:
@@ -414,13 +422,19 @@ def _by_decay(model: nn.Module, decay: float) -> list[dict[str, Any]]:
 
 @torch.no_grad()
 def begin_from(model: nn.Module, path: Path) -> None:
-    """Copy what a checkpoint's model has under the same name and in the same shape."""
+    """Copy a checkpoint's values: all but those of the domain, which may be another one."""
     given = load_checkpoint(path).model.state_dict()
     own = model.state_dict()
-    same = {k: v for k, v in given.items() if k in own and own[k].shape == v.shape}
-    if not same:
-        raise ModelRejected(f"{path} has nothing that the model to be trained has")
-    model.load_state_dict(same, strict=False)
+    for name, value in own.items():
+        if ".domain." in name or name.endswith(".cut"):
+            given.pop(name, None)
+        elif name not in given or given[name].shape != value.shape:
+            shape = tuple(given[name].shape) if name in given else "nothing"
+            raise ModelRejected(
+                f"{path} cannot be started from: for {name} it has {shape}, and the model to be "
+                f"trained {tuple(value.shape)}; give a checkpoint of the same model and width"
+            )
+    model.load_state_dict({k: v for k, v in given.items() if k in own}, strict=False)
 
 
 def train(

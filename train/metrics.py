@@ -8,6 +8,7 @@ nothing, as in the paper's tables: a multiplication with its addition is one ope
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -16,7 +17,12 @@ from torch.func import functional_call
 
 from sbnn_hw.bops import Kernels, count_kernels, entropy
 from sbnn_hw.errors import ModelRejected
-from sbnn_hw.train.layers import InputEncoder, SparseBinaryConv2d, SparseBinaryLayer
+from sbnn_hw.train.layers import (
+    InputEncoder,
+    SparseBinaryConv2d,
+    SparseBinaryLayer,
+    SparseBinaryLinear,
+)
 from sbnn_hw.train.models import ModelConfig, build_model
 
 __all__ = ["LayerMetrics", "ModelCount", "count_architecture", "count_model"]
@@ -160,6 +166,7 @@ def _sum(numbers: list[int | None]) -> int | None:
     return sum(known) if len(known) == len(numbers) else None
 
 
+@lru_cache
 def count_architecture(name: str, shape: tuple[int, int, int], classes: int) -> ModelCount:
     """Count a model of the catalogue by its shapes alone; nothing is allocated."""
     with torch.device("meta"):
@@ -181,8 +188,8 @@ def count_model(model: nn.Module, shape: tuple[int, int, int]) -> ModelCount:
             return
         if not positions and encoders and encoders[-1].kind == "integer":
             pixels.add(module)
-        # (batch, features …, outputs) of a linear layer, (batch, outputs, rows, columns) else.
-        axis = -1 if output.dim() < 4 else 1
+        # A linear layer has its outputs in the last axis, a convolution in the second.
+        axis = -1 if isinstance(module, nn.Linear | SparseBinaryLinear) else 1
         seen = output.numel() // output.shape[axis]
         positions[module] = positions.get(module, 0) + seen
 

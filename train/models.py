@@ -109,14 +109,14 @@ class ModelConfig:
             raise ModelRejected(f"Thresholds must be at most 255, not {len(self.thresholds)}")
 
         if self.is_backbone:
-            for field, value, cure in (
+            for field, given, cure in (
                 ("an encoder", self.encoder, "its first layer is real-valued"),
                 ("thresholds", self.thresholds, "its first layer is real-valued"),
                 ("padding", self.padding, "each convolution keeps the size of its map"),
             ):
-                if value:
+                if given:
                     raise ModelRejected(
-                        f"Model {self.name} takes no choice of {field}, not {value!r}: {cure}"
+                        f"Model {self.name} takes no choice of {field}, not {given!r}: {cure}"
                     )
             if len(STATISTICS[self.normalise][0]) not in (1, self.shape[2]):
                 raise ModelRejected(

@@ -138,7 +138,7 @@ def _carry_on(
     room: int,
 ) -> list[Tensor]:
     """Return what the steps make of all batches, or nothing if it takes too much room."""
-    first = next(iter(kept or batches()))
+    first = next(iter(kept or batches())).clone()
     if _run(steps, first).nbytes * count > room:
         return []
     if not kept:
@@ -180,7 +180,7 @@ def _settle(
         try:
             for batch in kept or batches():
                 try:
-                    # A copy of what is needed again: a module may change its input in place.
+                    # A copy: a module may change its input in place, and it is needed again.
                     _run(steps, batch.clone() if kept else batch)
                     break  # the batch norms that are left are not used
                 except _Found:

@@ -32,6 +32,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what computes: the integer network, torch, or the generated hardware in simulation "
         "(default: %(default)s)",
     )
+    parser.add_argument(
+        "--device",
+        metavar="NAME",
+        default="auto",
+        help="where torch computes: auto (a GPU if there is one), cpu, cuda or cuda:N "
+        "(default: %(default)s)",
+    )
     add_json(parser)
 
 
@@ -41,7 +48,7 @@ def run(args: argparse.Namespace) -> None:
     if dataset.classes is None and args.using != "torch":
         raise UsageError(f"The images of {args.data} are evaluated by torch; add --using torch")
     if args.using == "torch":
-        right, count, seconds = _by_torch(args.model, dataset, args.data_root)
+        right, count, seconds = _by_torch(args.model, dataset, args.data_root, args.device)
     elif args.using == "rtl":
         right, count, seconds = _by_simulation(args.model, dataset, args.data_root)
     else:
@@ -83,18 +90,33 @@ def _check_geometry(
         )
 
 
-def _by_torch(path: Path, dataset: datasets.Dataset, root: Path | None) -> tuple[int, int, float]:
+def _by_torch(
+    path: Path, dataset: datasets.Dataset, root: Path | None, device: str
+) -> tuple[int, int, float]:
     if path.suffix != ".pt":
         raise UsageError(f"Torch evaluates checkpoints (.pt), not {str(path)!r}")
     require_torch()
     from sbnn_hw.train.checkpoint import load_checkpoint
-    from sbnn_hw.train.loop import accuracy, images_of
+    from sbnn_hw.train.config import check_device
+    from sbnn_hw.train.loop import accuracy, choose_device, images_of
+
+    try:
+        check_device(device)
+    except ModelRejected as error:
+        raise UsageError(str(error)) from None
 
     checkpoint = load_checkpoint(path)
     images, classes = dataset.open("test", root)
-    _check_geometry(path, checkpoint.config.shape, checkpoint.config.classes, dataset, classes)
+    outputs = checkpoint.config.classes
+    if dataset.classes is not None and outputs > dataset.classes and checkpoint.config.is_backbone:
+        # The authors' networks for CIFAR-100 have 1000 outputs; those beyond the classes are wrong.
+        # A folder's classes are its own, and another number means that they are others.
+        outputs = classes
+    _check_geometry(path, checkpoint.config.shape, outputs, dataset, classes)
     started = time.perf_counter()
-    share = accuracy(checkpoint.model, images_of(images, workers=os.cpu_count() or 1))
+    share = accuracy(
+        checkpoint.model.to(choose_device(device)), images_of(images, workers=os.cpu_count() or 1)
+    )
     return round(share * len(images)), len(images), time.perf_counter() - started
 
 

@@ -41,12 +41,15 @@ def _count_backbone(path: Path) -> dict[str, Any] | None:
     config = checkpoint.config
     if not config.is_backbone:
         return None
+    counts = count_model(checkpoint.model, config.shape).to_dict()
     return {
         "name": config.name,
         "domain": config.domain,
         "input": {"shape": list(config.shape), "bits": 8},
         "classes": config.classes,
-        **count_model(checkpoint.model, config.shape).to_dict(),
+        # No netlist leaves any out.
+        "connections": counts["ones"],
+        **counts,
     }
 
 

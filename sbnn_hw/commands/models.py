@@ -4,7 +4,7 @@ import argparse
 import json
 
 from sbnn_hw.commands.common import add_json
-from sbnn_hw.train.catalogue import FORMS, MODELS
+from sbnn_hw.train.catalogue import BACKBONES, FORMS, MODELS
 from sbnn_hw.train.recipes import describe_recipes
 
 
@@ -18,9 +18,15 @@ def run(args: argparse.Namespace) -> None:
     models = {name: topology.description for name, topology in MODELS.items()}
     recipes = describe_recipes()
     if args.json:
-        print(json.dumps({"models": models, "forms": FORMS, "recipes": recipes}))
+        listed = {"models": models, "forms": FORMS, "backbones": BACKBONES, "recipes": recipes}
+        print(json.dumps(listed))
         return
-    for title, entries in (("Models", models), ("One's own", FORMS), ("Recipes", recipes)):
+    for title, entries in (
+        ("Models", models),
+        ("One's own", FORMS),
+        ("Backbones, trained and counted but not built", BACKBONES),
+        ("Recipes", recipes),
+    ):
         print(f"{title}:")
         for name, text in entries.items():
-            print(f"  {name:<24} {text}")
+            print(f"  {name:<30} {text}")

@@ -83,7 +83,7 @@ OPTIONS: dict[str, list[tuple[str, Any, str, str]]] = {
         ("start", str, "CKPT", "checkpoint whose values to begin from, where names agree"),
         ("validation", int, "N", "training images held out to choose the epoch by"),
         ("recalibrate", int, "N", "images for the batch-norm statistics (0: keep running ones)"),
-        ("seed", int, "S", "same seed and threads, same weights"),
+        ("seed", int, "S", "same seed and threads, same weights (on a CPU)"),
         ("device", str, "NAME", "auto (a GPU if there is one), cpu, cuda or cuda:N"),
         ("workers", int, "N", "processes that decode images of a folder (0: none)"),
         ("threads", int, "N", "threads of torch (0: as many as it chooses)"),

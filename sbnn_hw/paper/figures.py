@@ -37,9 +37,10 @@ def panels_of(measured: Measured) -> list[Panel]:
     """Return one network of each sparsity that was measured, its domain learned."""
     panels = []
     for ec in sorted({run.ec for run in measured.runs}, reverse=True):
-        if runs := measured.of("learned", ec, "penalty", "none"):
+        if runs := measured.reaching("learned", ec):
             run = min(runs, key=lambda run: run.seed)
-            title = f"width {run.width:g}, {run.epochs} epochs"
+            by = {"none": "", "penalty": ", penalty", "topk": ", top-k"}[run.method]
+            title = f"width {run.width:g}, {run.epochs} epochs{by}"
             panels.append(Panel(title, 1 - run.ones, run.layers))
     return panels
 

@@ -24,6 +24,10 @@ class LayerKernels:
     histogram: tuple[int, ...]
 
 
+#: A constraint is reached if the share of ones is no more than so many times it.
+REACHED = 1.1
+
+
 @dataclass(frozen=True)
 class Run:
     """A training run and what it reached on the test images."""
@@ -61,6 +65,14 @@ class Measured:
             for run in self.runs
             if run.domain == domain and run.method in methods and math.isclose(run.ec, ec)
         )
+
+    def reaching(self, domain: str, ec: float) -> tuple[Run, ...]:
+        """Return the runs that came down to a constraint: by the penalty, else by top-k."""
+        for method in ("none", "penalty", "topk"):
+            runs = self.of(domain, ec, method)
+            if runs and max(run.ones for run in runs) <= REACHED * ec:
+                return runs
+        return ()
 
 
 def load_measured(path: Path) -> Measured:
