@@ -166,9 +166,7 @@ def count_toggles(
         watch=True,
         progress=progress,
     )
-    trace = library.run(
-        beats, expect=len(pixels), limit=4 * int(description["latency"]) + 1000
-    )
+    trace = library.run(beats, expect=len(pixels), limit=4 * int(description["latency"]) + 1000)
     if not trace.complete:
         raise ToolFailed(
             f"The design gave {len(trace.outputs):,} of {len(pixels):,} results while its toggles "
