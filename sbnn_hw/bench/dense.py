@@ -7,15 +7,15 @@ import numpy.typing as npt
 
 from sbnn_hw.netlist import Conv2d, Edge, Layer, Linear, Network, Scores, Stage, Taps
 
-__all__ = ["densify"]
+__all__ = ["dense_layer", "densify"]
 
 
 def densify(network: Network, seed: int = 0) -> Network:
     """Return an untrained dense network of the same topology.
 
-    Weights are −1 and +1 by chance, in equal parts; batch norms do nothing. With ξ = −1/2 and η = 2,
-    as a fold has it, the weights of value +1 are the connections and q stands for the others: half
-    the taps that wiring every input would take.
+    Weights are −1 and +1 by chance, in equal parts; batch norms do nothing. With ξ = −1/2 and
+    η = 2, as a fold has it, the weights of value +1 are the connections and q stands for the
+    others: half the taps that wiring every input would take.
 
     Parameters
     ----------

@@ -156,7 +156,10 @@ def model_facts(path: Path, setup: Setup) -> Facts:
     """Return what a model says of itself."""
     if not path.is_file():
         raise ModelRejected(f"No model at {path} (train one with `sbnn-hw train`)")
-    reads = {"model": file_digest(path), "code": code_digest("sbnn_hw.train", "sbnn_hw.bench")}
+    reads = {
+        "model": file_digest(path),
+        "code": code_digest("sbnn_hw.train.checkpoint", "sbnn_hw.bench.zoo"),
+    }
     return Facts(**_keep(setup.flow(path).steps, "facts", reads, lambda: asdict(read_facts(path))))
 
 

@@ -68,8 +68,8 @@ def points_of(results: dict[str, Any]) -> list[Point]:
 def front(points: Sequence[Point]) -> list[Point]:
     """Return the points that no other one beats in both, fewest tables first.
 
-    >>> a, b, c = (Point(n, "", "ours", x, y) for n, x, y in (("a", 1, 9), ("b", 2, 8), ("c", 3, 10)))
-    >>> [point.name for point in front([c, b, a])]
+    >>> sizes = {"a": (1, 90), "b": (2, 80), "c": (3, 95)}
+    >>> [p.name for p in front([Point(n, "", "ours", x, y) for n, (x, y) in sizes.items()])]
     ['a', 'c']
     """
     best: list[Point] = []

@@ -11,7 +11,7 @@ from sbnn_hw.errors import ModelRejected, UsageError
 
 __all__ = ["HARDWARE", "Facts", "find_models", "hardware_of", "read_facts"]
 
-#: Lies beside the models; a table for each that is not built as `sbnn-hw generate` builds by itself.
+#: Lies beside the models; a table for each that is built otherwise than `sbnn-hw generate` does.
 HARDWARE = "hardware.toml"
 
 _CHOICES: dict[str, type] = {
