@@ -26,6 +26,16 @@ from sbnn_hw.train.fold import fold_checkpoint, fold_model
 from sbnn_hw.train.layers import SparseBinaryLayer
 from sbnn_hw.train.models import ModelConfig, build_model
 
+PEER = """
+[sources.s]
+title = "t"
+where = "w"
+[[peers]]
+name = "x"
+source = "s"
+data = "mnist"
+includes = "all"
+"""
 STORED = ROOT / "docs" / "bench" / "bench.json"
 
 
@@ -152,13 +162,11 @@ def test_what_was_not_read_again_is_unverified():
     [
         ("[[peers]]\nname = 'x'", r"peer 'x' must say its source"),
         (
-            "[sources.s]\ntitle='t'\nwhere='w'\n[[peers]]\nname='x'\nsource='s'\ndata='mnist'\n"
-            "includes='all'\naccuracy=90",
+            PEER + "accuracy=90",
             r"peer 'x' must have accuracy and luts",
         ),
         (
-            "[sources.s]\ntitle='t'\nwhere='w'\n[[peers]]\nname='x'\nsource='s'\ndata='mnist'\n"
-            "includes='all'\naccuracy=90\nluts=0",
+            PEER + "accuracy=90\nluts=0",
             r"peer 'x' must have a number above zero as luts, not 0",
         ),
         ("[[peers]]\nname = 'x'\nfps = 3", r"peer 'x' must have no 'fps', only"),
