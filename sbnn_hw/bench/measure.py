@@ -204,11 +204,11 @@ def _bytes_digest(array: Any) -> str:
     return hashlib.sha256(np.ascontiguousarray(array).data).hexdigest()
 
 
-def measure_model(path: Path, setup: Setup) -> dict[str, Any]:
+def measure_model(path: Path, setup: Setup) -> tuple[dict[str, Any], list[SbnnError]]:
     """Measure a sparse model, all but the dense network beside it.
 
-    What one tool cannot do is told in ``problems``, with the numbers of the others; a model that
-    cannot be folded, or whose hardware is not its network, is an error.
+    What one tool cannot do is told in ``problems``, with the numbers of the others, and returned
+    too; a model that cannot be folded, or whose hardware is not its network, is an error.
     """
     flow, facts, network, images = _open(path, setup)
     accuracy = _accuracy(flow, network, images)
@@ -220,6 +220,7 @@ def measure_model(path: Path, setup: Setup) -> dict[str, Any]:
     verdict = built.simulated["verdict"]
     numbers = {"accuracy": accuracy, **_simulated(verdict, setup.tools)}
     problems: list[dict[str, str]] = []
+    errors: list[SbnnError] = []
 
     def attempt(step: str, find: Callable[[], dict[str, Number]]) -> None:
         try:
@@ -227,6 +228,7 @@ def measure_model(path: Path, setup: Setup) -> dict[str, Any]:
         except SbnnError as error:
             text = " ".join(str(error).split())
             problems.append({"step": step, "error": text})
+            errors.append(error)
             setup.say(path.stem, step, f"failed: {text}")
 
     attempt("xc7", lambda: _xc7(flow))
@@ -235,7 +237,7 @@ def measure_model(path: Path, setup: Setup) -> dict[str, Any]:
     attempt("toggles", lambda: _toggles(flow, built, images, setup))
     numbers |= _rates(numbers, setup)
     counts = bops.summarise(network)
-    return {
+    entry = {
         "name": path.stem,
         "data": facts.data,
         "images": len(images),
@@ -251,6 +253,7 @@ def measure_model(path: Path, setup: Setup) -> dict[str, Any]:
         "problems": problems,
         "topology": facts.topology,
     }
+    return entry, errors
 
 
 def hardware_options(path: Path) -> "Options":

@@ -60,12 +60,12 @@ def run_bench(paths: Sequence[Path], setup: Setup) -> tuple[dict[str, Any], list
         if own.dense:
             continue
         try:
-            entry = measure_model(path, setup)
+            entry, problems = measure_model(path, setup)
             entries.append(entry)
+            errors += problems
         except SbnnError as error:
             fail(path, error)
             continue
-        errors += [SbnnError(problem["error"]) for problem in entry["problems"]]
         try:
             dense = _matching(own, trained) or dense_beside(path, setup)
             found = measure_dense(dense, setup, hardware_options(path))
