@@ -235,7 +235,7 @@ def measure_model(path: Path, setup: Setup) -> tuple[dict[str, Any], list[SbnnEr
     if not setup.quick:
         attempt("ecp5", lambda: _ecp5(flow, network, options))
     attempt("toggles", lambda: _toggles(flow, built, images, setup))
-    numbers |= _rates(numbers, setup)
+    numbers |= _rates(numbers)
     counts = bops.summarise(network)
     entry = {
         "name": path.stem,
@@ -386,7 +386,7 @@ def _toggles(flow: Flow, built: Built, images: Images, setup: Setup) -> dict[str
     }
 
 
-def _rates(numbers: dict[str, Number], setup: Setup) -> dict[str, Number]:
+def _rates(numbers: dict[str, Number]) -> dict[str, Number]:
     """Return images a second, from clocks that are given or found."""
     by = f"sbnn-hw {__version__}"
     interval = numbers["interval"]["value"]
