@@ -1,5 +1,7 @@
 """Toggles: a tiny design counted by hand, and generated ones against the network itself."""
 
+import json
+
 import numpy as np
 import pytest
 from random_networks import random_images, random_vector_network
@@ -10,6 +12,7 @@ from sbnn_hw.rtl_gen.lower import Options
 from sbnn_hw.sim.library import compile_design, primitives
 from sbnn_hw.sim.toggles import count_toggles, find_signals, make_public
 from sbnn_hw.sim.vectors import pack_images
+from sbnn_hw.yosys import run_yosys
 
 # Written as the generator writes: one table, and behind it a register of two bits.
 TINY = r"""
@@ -134,16 +137,20 @@ def generated():
 
 
 def test_finds_every_table_and_register_of_a_generated_design(generated):
-    """The generator knows how many it made: outputs of tables, one or two each."""
+    """Yosys reads the same text, and counts the bits of registers and the outputs of tables."""
     _, design = generated
+    script = "read_verilog top.v\nproc -noopt\ntee -q -o cells.json stat -json -width\n"
+    written = run_yosys(script, {"top.v": design.verilog})
+    registers = tables = 0
+    for module in json.loads(written["cells.json"])["modules"].values():
+        for cell, count in module["num_cells_by_type"].items():
+            if cell.startswith("$dff_"):
+                registers += int(cell.removeprefix("$dff_")) * count
+            elif cell.startswith("LUT"):
+                tables += (2 if cell == "LUT6_2" else 1) * count
     signals = find_signals(design.verilog)
-    registers = sum(len(s.bits) for s in signals if s.kind == "register")
-    tables = sum(len(s.bits) for s in signals if s.kind == "table")
-    stages = design.description["stages"]
-    assert registers == sum(stage["registers"] for stage in stages)
-    made = sum(stage["tables"] for stage in stages)
-    pairs = design.verilog.count("LUT6_2 #(")
-    assert tables == made + pairs
+    assert registers == sum(len(s.bits) for s in signals if s.kind == "register") > 0
+    assert tables == sum(len(s.bits) for s in signals if s.kind == "table") > 0
     assert make_public(design.verilog).count("public_flat_rd") == len(signals)
 
 
