@@ -194,7 +194,7 @@ def entry_of(name, accuracy, luts, data="mnist"):
         "images": 100,
         "signed": False,
         "input": "image",
-        "dense": "dense sfc",
+        "dense": "d0",
         "numbers": {key: number(value, "unit", "tool 1") for key, value in values.items()},
     }
 
@@ -214,7 +214,7 @@ def results():
         ],
         "dense": [
             {
-                "name": "dense sfc", "data": "mnist", "model": "sfc", "trained": False,
+                "id": "d0", "name": "dense sfc", "data": "mnist", "model": "sfc", "trained": False,
                 "connections": 167_000, "weights": 334_336, "numbers": luts,
             }
         ],
@@ -369,7 +369,8 @@ def test_the_trained_dense_model_stands_beside_the_sparse_one(benched):
     place, _, _ = benched
     results = json.loads((place / "out" / "bench.json").read_text())
     (dense,) = results["dense"]
-    assert results["models"][0]["dense"] == dense["name"] == "sister"
+    assert results["models"][0]["dense"] == dense["id"]
+    assert dense["name"] == "sister"
     assert dense["trained"]
     assert dense["numbers"]["luts"]["how"] == "counted"
     assert dense["numbers"]["accuracy"]["value"] == fold_accuracy(place / "models" / "sister.pt")

@@ -418,7 +418,9 @@ def dense_beside(path: Path, setup: Setup) -> Dense:
 def measure_dense(dense: Dense, setup: Setup, options: "Options") -> dict[str, Any]:
     """Count what a dense network takes: by Yosys, or from the heaps' costs if it is very large."""
     network = dense.network
-    folder = setup.work / f"dense-{value_digest([network.digest, asdict(options)])[:16]}"
+    # The same topology built otherwise is another design.
+    key = value_digest([network.digest, asdict(options)])[:16]
+    folder = setup.work / f"dense-{key}"
 
     def progress(step: str, text: str) -> None:
         setup.say(dense.name, step, text)
@@ -460,6 +462,7 @@ def measure_dense(dense: Dense, setup: Setup, options: "Options") -> dict[str, A
     if dense.accuracy is not None:
         numbers["accuracy"] = dense.accuracy
     return {
+        "id": key,
         "name": dense.name,
         "data": dense.facts.data,
         "model": dense.facts.model,

@@ -69,8 +69,8 @@ def run_bench(paths: Sequence[Path], setup: Setup) -> tuple[dict[str, Any], list
         try:
             dense = _matching(own, trained) or dense_beside(path, setup)
             found = measure_dense(dense, setup, hardware_options(path))
-            references[found["name"]] = found
-            entry["dense"] = found["name"]
+            references[found["id"]] = found
+            entry["dense"] = found["id"]
         except SbnnError as error:
             entry["dense"] = None
             entry["problems"].append({"step": "dense", "error": " ".join(str(error).split())})
@@ -81,7 +81,7 @@ def run_bench(paths: Sequence[Path], setup: Setup) -> tuple[dict[str, Any], list
         "quick": setup.quick,
         "tools": dict(sorted(setup.tools.items())),
         "models": entries,
-        "dense": [references[name] for name in sorted(references)],
+        "dense": sorted(references.values(), key=lambda found: (found["name"], found["id"])),
         "published": load_peers(),
         "failed": failed,
     }

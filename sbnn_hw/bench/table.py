@@ -40,7 +40,7 @@ def markdown(results: dict[str, Any]) -> str:
 
 
 def _models(results: dict[str, Any]) -> str:
-    dense = {entry["name"]: entry for entry in results["dense"]}
+    dense = {entry["id"]: entry for entry in results["dense"]}
     columns = (
         *("model", "data", "accuracy", "bit-exact", "LUTs", "flip-flops", "BRAM", "DSP"),
         *("CARRY4", "MUXF", "LUTs, dense ±1", "fewer by"),
