@@ -60,8 +60,10 @@ def points_of(results: dict[str, Any]) -> list[Point]:
     for peer in results["published"]:
         luts, accuracy = (peer["numbers"][key] for key in ("luts", "accuracy"))
         kind = "published" if luts["verified"] and accuracy["verified"] else "unverified"
-        point = Point(peer["name"], peer["data"], kind, luts["value"], accuracy["value"])
-        found.append(point)
+        brams = peer["numbers"].get("brams")
+        # Tables alone would flatter a network that keeps its weights in memory.
+        name = peer["name"] + (f" + {brams['value']:g} BRAM" if brams else "")
+        found.append(Point(name, peer["data"], kind, luts["value"], accuracy["value"]))
     return found
 
 
