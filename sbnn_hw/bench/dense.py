@@ -51,7 +51,7 @@ def dense_layer(
     """
     taps = Taps.from_dense(ones.astype(np.int8))
     if isinstance(layer, Scores):
-        return Scores(taps=taps, negative=False, shift=0, offsets=np.zeros(len(taps)))
+        return Scores(taps=taps, negative=False, shift=0, offsets=np.zeros(len(taps), np.int64))
     # Σ w·x ≥ 0 is 2·pc_S − pc_N ≥ |S| − N/2, where what lies in padding of zeros does not count.
     if isinstance(layer, Conv2d):
         valid = layer.borders(edge).valid

@@ -145,7 +145,7 @@ def _panel(axis: "Axes", data: str, points: Sequence[Point]) -> list["Annotation
             )
     best = front([point for point in points if point.kind == "ours"])
     axis.step(
-        [p.luts for p in best], [p.accuracy for p in best], where="post", color="#0b5394", lw=1
+        [p.luts for p in best], [p.accuracy or 0 for p in best], where="post", color="#0b5394", lw=1
     )
     axis.set_title(data, loc="left", fontsize=11)
     axis.set_xlabel("look-up tables")
@@ -182,7 +182,8 @@ def text_box(label: "Annotation") -> "Bbox":
     """Return where a label's text is, without the line to its point."""
     from matplotlib.text import Text
 
-    label.update_positions(label.figure.canvas.get_renderer())
+    # Agg's canvas, which every figure here has, can draw; its base class cannot.
+    label.update_positions(label.figure.canvas.get_renderer())  # type: ignore[attr-defined]
     return Text.get_window_extent(label)
 
 
