@@ -22,7 +22,7 @@ from sbnn_hw.netlist import (
 )
 from sbnn_hw.rtl_gen.heap import FAMILIES, Family, lut_cost
 
-__all__ = ["Estimate", "estimate"]
+__all__ = ["Estimate", "dense_costs", "estimate"]
 
 #: Tables for each bit that is added up, as sums are built.
 _SUM = {"xc7": 0.75, "ecp5": 2.0, "ice40": 2.0, "generic": 0.75}
@@ -151,3 +151,30 @@ def _lines(window: Window, edge: Edge, kind: Family) -> float:
     if kind.name == "xc7" and width <= 64:
         return counters + rows * bits * -(-width // 32)
     return counters
+
+
+def dense_costs(fan_in: Sequence[int], inputs: int, groups: int, bits: int) -> tuple[float, float]:
+    """Return what neurons of dense weights ± take with q and without, on 7-series.
+
+    Parameters
+    ----------
+    fan_in : sequence of int
+        Taps of each neuron where only the weights of one sign are tapped and q is added up too.
+    inputs : int
+        Taps of each neuron where all inputs are tapped, those of negative weights inverted.
+    groups : int
+        How many q there are.
+    bits : int
+        Bits of an input.
+    """
+    kind = FAMILIES["xc7"]
+    wide = (bits - 1) * _SUM[kind.name]
+    all_of = _heap(inputs, inputs // 2, (), kind) + inputs * wide
+    whole = (inputs * ((1 << bits) - 1) >> 1).bit_length()
+    columns = [*range(whole), 0]
+    excess = sum(1 << column for column in columns)
+    with_q = groups * inputs * bits * _SUM[kind.name]
+    for size, count in zip(*np.unique(fan_in, return_counts=True), strict=True):
+        heap = _heap(int(size), (int(size) + excess) // 2, columns, kind)
+        with_q += int(count) * (heap + int(size) * wide)
+    return with_q, len(fan_in) * all_of

@@ -1,0 +1,151 @@
+"""Which weights a layer has: dense ±, pruned {0, ±}, or two values with their ξ."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from sbnn_hw.errors import ModelRejected
+from sbnn_hw.qonnx.constants import Constant
+
+__all__ = ["Hint", "Weights", "recognise"]
+
+HALF = Fraction(-1, 2)
+
+
+@dataclass(frozen=True)
+class Hint:
+    """Ξ and k that a file says its layer had; for scores, k is their shift."""
+
+    xi: int
+    k: int
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """Weights ``rows[n]·(pattern[n, i] + ξ)``, the pattern of 0, 1 and, with ξ = 0, −1."""
+
+    pattern: npt.NDArray[np.int8]
+    rows: tuple[Fraction, ...]
+    xi: Fraction
+    least_k: int = 0
+
+
+def recognise(
+    matrix: Constant,
+    *,
+    scores: bool,
+    hint: Hint | None,
+    halves: Callable[[npt.NDArray[np.int64], int], bool],
+) -> Weights:
+    """Find the pattern, scales and ξ of weights (neurons, inputs).
+
+    ``halves`` tells from the least numbers of taps that neurons can have, and the number of
+    inputs, whether dense weights ± are cheaper with ξ = −1/2 than with every input tapped.
+    Scores need the same scale in every class, and have no use for q.
+    """
+    values = [_values_of(matrix, neuron) for neuron in range(len(matrix.codes))]
+    sizes = [{abs(value) for value in row if value} for row in values]
+    if all(len(size) <= 1 for size in sizes):
+        scale = [size.pop() if size else Fraction(1) for size in sizes]
+        signs = _signs(matrix)
+        if not (signs == 0).any():
+            return _dense(signs, scale, scores, hint, halves)
+        return _pruned(signs, scale, scores)
+    return _two_valued(matrix, values, hint)
+
+
+def _values_of(matrix: Constant, neuron: int) -> tuple[Fraction, ...]:
+    codes = np.unique(matrix.codes[neuron])
+    if len(codes) > 3:
+        raise ModelRejected(
+            f"has {len(codes):,} different weights in neuron {neuron}; weights must be binary: "
+            f"{{−α, +α}}, {{0, ±α}}, or two values {{α, β}} a layer"
+        )
+    return tuple(matrix.rationals[code] for code in codes)
+
+
+def _signs(matrix: Constant) -> npt.NDArray[np.int8]:
+    table = np.array([(number > 0) - (number < 0) for number in matrix.rationals], np.int8)
+    signs: npt.NDArray[np.int8] = table[matrix.codes]
+    return signs
+
+
+def _dense(
+    signs: npt.NDArray[np.int8],
+    scale: list[Fraction],
+    scores: bool,
+    hint: Hint | None,
+    halves: Callable[[npt.NDArray[np.int64], int], bool],
+) -> Weights:
+    ones = (signs > 0).sum(axis=1)
+    if hint is not None and not scores:
+        half = hint.xi != 0
+    else:
+        half = scores or halves(np.minimum(ones, signs.shape[1] - ones), signs.shape[1])
+    if half:
+        # ±c = 2c·({0, 1} − 1/2); the netlist takes the sign with fewer taps by itself.
+        least_k = hint.k if hint is not None and not scores else 0
+        return Weights((signs > 0).astype(np.int8), tuple(2 * c for c in scale), HALF, least_k)
+    return Weights(signs, tuple(scale), Fraction(0))
+
+
+def _pruned(signs: npt.NDArray[np.int8], scale: list[Fraction], scores: bool) -> Weights:
+    negative = (signs < 0).any(axis=1)
+    mixed = negative & (signs > 0).any(axis=1)
+    if scores or mixed.any():
+        return Weights(signs, tuple(scale), Fraction(0))
+    rows = tuple(-c if turn else c for c, turn in zip(scale, negative, strict=True))
+    return Weights(np.abs(signs), rows, Fraction(0))
+
+
+def _two_valued(
+    matrix: Constant, values: list[tuple[Fraction, ...]], hint: Hint | None
+) -> Weights:
+    """Recognise {α, β} with one ξ a layer; each neuron may have a scale of its own."""
+    pairs = sorted({row for row in values if len(row) == 2})
+    if any(len(row) > 2 for row in values) or not pairs:
+        wrong = next(n for n, row in enumerate(values) if len(row) != 2)
+        raise ModelRejected(
+            f"has weights {_named(values[wrong])} in neuron {wrong}; weights must be binary: "
+            f"{{−α, +α}}, {{0, ±α}}, or two values {{α, β}} a layer"
+        )
+    # α:β is the same in every neuron, up to which of them is the larger number.
+    ratios = {low / (high - low) for low, high in pairs}
+    first = min(ratios)
+    other = -1 - first
+    if not ratios <= {first, other}:
+        low, high = pairs[0]
+        odd = next(row for row in pairs if row[0] / (row[1] - row[0]) not in (first, other))
+        raise ModelRejected(
+            f"has neurons of weights {_named((low, high))} and of {_named(odd)}; two values must "
+            f"have one ratio in all the neurons of a layer"
+        )
+    ones = {xi: 0 for xi in (first, other)}
+    table: list[tuple[Fraction, Fraction]] = []
+    for neuron, row in enumerate(values):
+        table.append(row if len(row) == 2 else (row[0], row[0]))
+        if len(row) == 2:
+            high = int((matrix.codes[neuron] == matrix.rationals.index(row[1])).sum())
+            xi = row[0] / (row[1] - row[0])
+            ones[xi] += high
+            ones[-1 - xi] += matrix.codes.shape[1] - high
+    wanted = Fraction(hint.xi, 2**hint.k) if hint is not None else None
+    xi = wanted if wanted in ones and wanted is not None else min(ones, key=lambda x: (ones[x], -x))
+    pattern = np.zeros(matrix.codes.shape, np.int8)
+    rows = []
+    for neuron, (low, high) in enumerate(table):
+        if low == high:
+            rows.append(low / xi)
+            continue
+        one = high if low / (high - low) == xi else low
+        zero = low + high - one
+        pattern[neuron] = matrix.codes[neuron] == matrix.rationals.index(one)
+        rows.append(one - zero)
+    return Weights(pattern, tuple(rows), xi, hint.k if hint is not None and xi == wanted else 0)
+
+
+def _named(values: tuple[Fraction, ...]) -> str:
+    return "{" + ", ".join(f"{float(value):g}" for value in values) + "}"
