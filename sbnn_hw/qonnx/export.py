@@ -68,7 +68,7 @@ def export_network(network: Network) -> bytes:
         ir_version=_IR,
         opset_imports=[helper.make_opsetid("", _OPSET), helper.make_opsetid(DOMAINS[0], 1)],
     )
-    hints = {"pixels": "raw", "layers": json.dumps(writer.hints, sort_keys=True)}
+    hints = {"pixels": "raw", "layout": "NCHW", "layers": json.dumps(writer.hints, sort_keys=True)}
     helper.set_model_props(model, {f"{HINT}{key}": value for key, value in hints.items()})
     content: bytes = model.SerializeToString(deterministic=True)
     return content
@@ -83,7 +83,10 @@ def _onnx_shape(edge: Edge) -> list[int]:
 
 @dataclass(frozen=True, eq=False)
 class _Sum:
-    """A layer as a real neuron: it fires iff weights·x, padding included, reaches the level."""
+    """A layer as real neurons: they fire iff weights·x, padding included, reaches the level.
+
+    There is a level for each neuron, or for each place in each neuron's map.
+    """
 
     weights: Array
     level: npt.NDArray[np.float64]
@@ -127,7 +130,7 @@ class _Writer:
             return 0.0
         found = self.sums[stage.name]
         size = np.abs(found.weights).reshape(len(found.level), -1).sum(axis=1)
-        return float((2 * size * edge.maximum + np.abs(found.level)).max())
+        return float((2 * size * edge.maximum).max() + np.abs(found.level).max())
 
     # Parts
 
@@ -170,7 +173,7 @@ class _Writer:
                 self._pool(name, operation)
             case Linear():
                 found = self.sums[name]
-                weights = self._weights(name, found.weights.T)
+                weights = self._weights(name, found.weights[:, 0].T)
                 self.node(name, "MatMul", weights)
                 self._close(name, operation, found, ())
             case Conv2d():
@@ -223,7 +226,7 @@ class _Writer:
         self._close(name, conv, found, (1, 1))
 
     def _close(self, name: str, layer: Layer, found: _Sum, around: tuple[int, ...]) -> None:
-        level = found.level.reshape(1, -1, *around)
+        level = found.level.reshape(1, -1, *around) if found.level.ndim == 1 else found.level[None]
         self.node(f"{name}_level", "Sub", self.constant(f"{name}_levels", level))
         if layer.flips.any():
             signs = np.where(layer.flips, -1.0, 1.0).reshape(1, -1, *around)
@@ -306,10 +309,10 @@ def _sum_of(network: Network, number: int, bits: dict[str, Array]) -> _Sum:
         top, bottom = (low + padding * margins).max(axis=0), (high + padding * margins).min(axis=0)
         if (top < bottom).all():
             return _Sum(weights, _between(top, bottom), padding if padded else 0.0)
-    raise ModelRejected(
-        f"Stage {stage.name} has border thresholds that belong to no padding, and cannot be "
-        f"exported"
-    )
+    # Constant inputs that were folded away count differently at each border.
+    assert isinstance(layer, Conv2d)
+    levels = _between(low, high)[layer.borders(edge).of]
+    return _Sum(weights, levels.transpose(2, 0, 1))
 
 
 def _between(top: Array, bottom: Array) -> npt.NDArray[np.float64]:

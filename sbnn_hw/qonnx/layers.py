@@ -1,6 +1,7 @@
 """Layers: `MatMul`, `Gemm` and `Conv` of values with constant weights, and the class scores."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 from math import isqrt
 
@@ -51,9 +52,8 @@ def linear(
     order = np.argsort(x.index)
     matrix = weights.reshaped(lambda codes: np.ascontiguousarray(codes.T[:, order]))
     scale, ratio = _inputs(node, x, x.lane[order])
-    found = _recognise(
-        node, _times(matrix, scale), scores, hint, 1, 1 if x.pixels is None else 8
-    )
+    hint = _with_unit(hint, scale)
+    found = _recognise(node, _times(matrix, scale), scores, hint, 1, 1 if x.pixels is None else 8)
     extra = _constant_part(found, ratio)
     return Pending(node.name, found, [extra])
 
@@ -95,10 +95,12 @@ def convolution(
     group_of = np.arange(outputs) * groups // outputs
     matrix = _times(matrix, scale, grouped[group_of][:, None, :])
     flat = matrix.reshaped(lambda codes: codes.reshape(outputs, -1))
+    hint = _with_unit(hint, scale)
     found = _recognise(node, flat, False, hint, groups, 1 if x.pixels is None else 8)
     padding = _padding(node, x, lane_of)
     border, extra = _borders(found, window, edge, ratio, padding, grouped, group_of)
-    return Pending(node.name, found, extra, window, groups, border)
+    classes = find_borders(window, edge.shape[0], edge.shape[1]).of if border == "zero" else None
+    return Pending(node.name, found, extra, window, groups, border, classes)
 
 
 def _inputs(node: Node, x: Values, lanes: Int) -> tuple[Numbers, Numbers]:
@@ -109,6 +111,13 @@ def _inputs(node: Node, x: Values, lanes: Int) -> tuple[Numbers, Numbers]:
         raise node.refuse("reads values that are scaled by zero")
     offset = [x.scale[n] * b + x.offset[n] for n in lanes]
     return scale, [o / s for o, s in zip(offset, scale, strict=True)]
+
+
+def _with_unit(hint: Hint | None, scale: Numbers) -> Hint | None:
+    """Tell a hint what its weights have become, where all inputs have one scale."""
+    if hint is None or len(set(scale)) != 1:
+        return hint
+    return replace(hint, unit=scale[0])
 
 
 def _padding(node: Node, x: Values, lanes: Int) -> Numbers:

@@ -51,10 +51,11 @@ def image_of(graph: Graph) -> tuple[Edge, Int]:
     shape = graph.input.shape[1:]
     if len(shape) == 3:
         readers = graph.readers(graph.input.name)
+        maps = any(node.op in ("Conv", "MaxPool") for node in graph.nodes)
         last = any(n.attributes.get("perm") == (0, 3, 1, 2) for n in readers) or (
-            shape[2] in (1, 3) and shape[0] not in (1, 3) and all(n.op != "Conv" for n in readers)
+            shape[2] in (1, 3) and shape[0] not in (1, 3) and not maps
         )
-        if last:
+        if last and graph.hints.get("layout") != "NCHW":
             edge = Edge(shape, bits=8, scan="raster")
             return edge, np.arange(edge.size).reshape(shape)
         edge = Edge((shape[1], shape[2], shape[0]), bits=8, scan="raster")

@@ -133,7 +133,8 @@ def _padded(pad: Pad | None, factor: Sequence[Fraction], shift: Sequence[Fractio
 class Pending:
     """A layer that has not been closed by a quantiser yet.
 
-    ``extra`` is what its sums hold whatever the inputs are, for each border class and neuron.
+    ``extra`` is what its sums hold whatever the inputs are, for each border class and neuron;
+    ``classes`` is the class of each window, where there are several.
     """
 
     name: str
@@ -142,6 +143,7 @@ class Pending:
     window: Window | None = None
     groups: int = 1
     border: str = "minus"
+    classes: Int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,9 +203,24 @@ class Sums:
         return self._affine(numbers, (Fraction(0),) * len(numbers))
 
     def shifted(self, constant: Constant) -> "Sums":
-        """Return the sums plus a constant."""
+        """Return the sums plus a constant, which may differ from border class to border class."""
+        if per_lane(constant, self.lane, self.channels) is None and self.layer.classes is not None:
+            return self._shifted_by_class(constant, self.layer.classes)
         numbers = self.numbers(constant)
         return self._affine((Fraction(1),) * len(numbers), numbers)
+
+    def _shifted_by_class(self, constant: Constant, classes: Int) -> "Sums":
+        count = len(self.layer.extra)
+        of_element = classes.ravel()[self.index // self.channels] if not self.pools else self.lane
+        found = per_lane(constant, self.lane * count + of_element, self.channels * count)
+        factor = [s * row for s, row in zip(self.inner[0], self.layer.weights.rows, strict=True)]
+        if found is None or self.norm is not None or self.pools or self.pad or 0 in factor:
+            raise ModelRejected("must have one number for each channel, not for each element")
+        extra = [
+            [e + found[n * count + row] / factor[n] for n, e in enumerate(numbers)]
+            for row, numbers in enumerate(self.layer.extra)
+        ]
+        return replace(self, layer=replace(self.layer, extra=extra))
 
     def _affine(self, factor: Numbers, shift: Numbers) -> "Sums":
         scale, offset = self.inner if self.norm is None else self.outer

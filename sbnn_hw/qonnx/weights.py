@@ -17,10 +17,14 @@ HALF = Fraction(-1, 2)
 
 @dataclass(frozen=True)
 class Hint:
-    """Ξ and k that a file says its layer had; for scores, k is their shift."""
+    """Ξ and k that a file says its layer had; for scores, k is their shift.
+
+    Where ``unit`` is known, the weights Ξ and 2^k + Ξ of the file have become so many times that.
+    """
 
     xi: int
     k: int
+    unit: Fraction | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,15 +50,32 @@ def recognise(
     inputs, whether dense weights ± are cheaper with ξ = −1/2 than with every input tapped.
     Scores need the same scale in every class, and have no use for q.
     """
+    hinted = _by_hint(matrix, hint) if hint is not None and not scores else None
+    if hinted is not None:
+        return hinted
     values = [_values_of(matrix, neuron) for neuron in range(len(matrix.codes))]
     sizes = [{abs(value) for value in row if value} for row in values]
     if all(len(size) <= 1 for size in sizes):
-        scale = [size.pop() if size else Fraction(1) for size in sizes]
+        # A neuron without taps has any scale, so it has that of another.
+        common = next((min(size) for size in sizes if size), Fraction(1))
+        scale = [min(size, default=common) for size in sizes]
         signs = _signs(matrix)
         if not (signs == 0).any():
             return _dense(signs, scale, scores, hint, halves)
         return _pruned(signs, scale, scores)
-    return _two_valued(matrix, values, hint)
+    return _two_valued(matrix, values)
+
+
+def _by_hint(matrix: Constant, hint: Hint) -> Weights | None:
+    """Return the weights as the hint has them, if they are so."""
+    if hint.unit is None or not hint.xi:
+        return None
+    zero, one = hint.unit * hint.xi, hint.unit * (hint.xi + 2**hint.k)
+    if not set(matrix.tidy().rationals) <= {zero, one}:
+        return None
+    table = np.array([number == one for number in matrix.rationals], np.int8)
+    rows = (hint.unit * 2**hint.k,) * len(matrix.codes)
+    return Weights(table[matrix.codes], rows, Fraction(hint.xi, 2**hint.k), hint.k)
 
 
 def _values_of(matrix: Constant, neuron: int) -> tuple[Fraction, ...]:
@@ -87,8 +108,7 @@ def _dense(
         half = scores or halves(np.minimum(ones, signs.shape[1] - ones), signs.shape[1])
     if half:
         # ±c = 2c·({0, 1} − 1/2); the netlist takes the sign with fewer taps by itself.
-        least_k = hint.k if hint is not None and not scores else 0
-        return Weights((signs > 0).astype(np.int8), tuple(2 * c for c in scale), HALF, least_k)
+        return Weights((signs > 0).astype(np.int8), tuple(2 * c for c in scale), HALF)
     return Weights(signs, tuple(scale), Fraction(0))
 
 
@@ -101,9 +121,7 @@ def _pruned(signs: npt.NDArray[np.int8], scale: list[Fraction], scores: bool) ->
     return Weights(np.abs(signs), rows, Fraction(0))
 
 
-def _two_valued(
-    matrix: Constant, values: list[tuple[Fraction, ...]], hint: Hint | None
-) -> Weights:
+def _two_valued(matrix: Constant, values: list[tuple[Fraction, ...]]) -> Weights:
     """Recognise {α, β} with one ξ a layer; each neuron may have a scale of its own."""
     pairs = sorted({row for row in values if len(row) == 2})
     if any(len(row) > 2 for row in values) or not pairs:
@@ -132,8 +150,7 @@ def _two_valued(
             xi = row[0] / (row[1] - row[0])
             ones[xi] += high
             ones[-1 - xi] += matrix.codes.shape[1] - high
-    wanted = Fraction(hint.xi, 2**hint.k) if hint is not None else None
-    xi = wanted if wanted in ones and wanted is not None else min(ones, key=lambda x: (ones[x], -x))
+    xi = min(ones, key=lambda x: (ones[x], -x))
     pattern = np.zeros(matrix.codes.shape, np.int8)
     rows = []
     for neuron, (low, high) in enumerate(table):
@@ -144,7 +161,7 @@ def _two_valued(
         zero = low + high - one
         pattern[neuron] = matrix.codes[neuron] == matrix.rationals.index(one)
         rows.append(one - zero)
-    return Weights(pattern, tuple(rows), xi, hint.k if hint is not None and xi == wanted else 0)
+    return Weights(pattern, tuple(rows), xi)
 
 
 def _named(values: tuple[Fraction, ...]) -> str:
