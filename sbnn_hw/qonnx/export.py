@@ -301,18 +301,20 @@ def _sum_of(network: Network, number: int, bits: dict[str, Array]) -> _Sum:
     low, high = (side - outside - inside for side in (below, reached))
     if edge.bits == 1:
         low, high = 2 * low - totals, 2 * high - totals
-    options = (-1.0,) if edge.bits == 1 else (0.0,)
+    options: tuple[float, ...] = (-1.0,) if edge.bits == 1 else (0.0,)
     padded = isinstance(layer, Conv2d) and any(layer.window.padding)
     if padded and isinstance(layer, Conv2d) and layer.border == "zero":
-        options = (0.0, 1.0, -1.0) if edge.bits == 1 else (0.0, edge.maximum / 2, edge.maximum)
+        # What means nothing, or one; the bit 0 and pixel 0 would be a border of minus.
+        options = (0.0, 1.0) if edge.bits == 1 else (edge.maximum / 2, float(edge.maximum))
     for padding in options:
         top, bottom = (low + padding * margins).max(axis=0), (high + padding * margins).min(axis=0)
         if (top < bottom).all():
             return _Sum(weights, _between(top, bottom), padding if padded else 0.0)
     # Constant inputs that were folded away count differently at each border.
     assert isinstance(layer, Conv2d)
-    levels = _between(low, high)[layer.borders(edge).of]
-    return _Sum(weights, levels.transpose(2, 0, 1))
+    shift = options[0] * margins
+    levels = _between(low + shift, high + shift)[layer.borders(edge).of]
+    return _Sum(weights, levels.transpose(2, 0, 1), options[0])
 
 
 def _between(top: Array, bottom: Array) -> npt.NDArray[np.float64]:

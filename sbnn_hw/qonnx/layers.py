@@ -52,7 +52,8 @@ def linear(
     order = np.argsort(x.index)
     matrix = weights.reshaped(lambda codes: np.ascontiguousarray(codes.T[:, order]))
     scale, ratio = _inputs(node, x, x.lane[order])
-    hint = _with_unit(hint, scale)
+    # Scores of pixels are counted in half steps.
+    hint = _with_unit(hint, [2 * s for s in scale] if scores and x.pixels is not None else scale)
     found = _recognise(node, _times(matrix, scale), scores, hint, 1, 1 if x.pixels is None else 8)
     extra = _constant_part(found, ratio)
     return Pending(node.name, found, [extra])

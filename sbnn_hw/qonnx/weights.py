@@ -57,7 +57,8 @@ def recognise(
     sizes = [{abs(value) for value in row if value} for row in values]
     if all(len(size) <= 1 for size in sizes):
         # A neuron without taps has any scale, so it has that of another.
-        common = next((min(size) for size in sizes if size), Fraction(1))
+        alone = hint.unit * 2**hint.k if scores and hint is not None and hint.unit else Fraction(1)
+        common = next((min(size) for size in sizes if size), alone)
         scale = [min(size, default=common) for size in sizes]
         signs = _signs(matrix)
         if not (signs == 0).any():
