@@ -27,7 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Open the model and write it in another form."""
     if args.out.suffix not in (".onnx", ".sbnn", ".json"):
-        raise UsageError(f"What is written must end in .onnx, .sbnn or .json, not {str(args.out)!r}")
+        raise UsageError(
+            f"What is written must end in .onnx, .sbnn or .json, not {str(args.out)!r}"
+        )
     check_writable(args.out)
     network = open_network(args.model, args.pixels)
     if args.out.suffix == ".onnx":

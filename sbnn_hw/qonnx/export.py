@@ -1,7 +1,7 @@
 """From the integer network to ONNX with QONNX's operators, so that other tools compute the same.
 
-Bits become −1 and +1, thresholds an offset in front of a `BipolarQuant`; all numbers are integers
-or halves that the graph's float type holds, so that whoever evaluates it gets every bit. What the
+Bits become −1 and +1, thresholds an offset in front of a `BipolarQuant`; all numbers are integers,
+halves or quarters that the graph's float type holds, so that whoever evaluates it gets every bit. What the
 importer could find in two ways is said in the file's metadata.
 """
 
@@ -112,10 +112,10 @@ class _Writer:
             if isinstance(stage.operation, Layer)
         }
         exact = max([0.0, *map(self._largest, range(len(network.stages)))])
-        if exact >= 2**52:
+        if exact >= 2**50:
             raise ModelRejected("its sums are too large to be exact in float64")
-        self.dtype = np.dtype(np.float32 if exact < 2**23 else np.float64)
-        self.kind = TensorProto.FLOAT if exact < 2**23 else TensorProto.DOUBLE
+        self.dtype = np.dtype(np.float32 if exact < 2**22 else np.float64)
+        self.kind = TensorProto.FLOAT if exact < 2**22 else TensorProto.DOUBLE
         if network.input.bits == 8:
             self.kinds["image"] = "UINT8"
 
@@ -321,7 +321,8 @@ def _between(top: Array, bottom: Array) -> npt.NDArray[np.float64]:
     """Return a number above ``top``, at most ``bottom``; either may be infinite."""
     top = np.where(np.isfinite(top), top, np.where(np.isfinite(bottom), bottom - 1, -1.0))
     bottom = np.where(np.isfinite(bottom), bottom, top + 1)
-    return np.minimum(bottom, top + 1) - 0.5
+    level: npt.NDArray[np.float64] = (top + np.minimum(bottom, top + 1)) / 2
+    return level
 
 
 def _greatest_below(layer: Layer, edge: Edge) -> npt.NDArray[np.float64]:

@@ -63,9 +63,7 @@ class Imported:
     pixels: str
 
 
-def import_network(
-    path: Path, *, pixels: str | None = None, drop_unread: bool = True
-) -> Imported:
+def import_network(path: Path, *, pixels: str | None = None, drop_unread: bool = True) -> Imported:
     """Import a file; ``pixels`` tells how pixels are fed, where the file does not."""
     if pixels is not None and pixels not in PIXELS:
         raise UsageError(f"Pixels must be one of {', '.join(PIXELS)}, not {pixels!r}")
@@ -376,9 +374,7 @@ class _Import:
             rounding = levels_of(node, constants)
             return [
                 [
-                    rounding.quantised(
-                        v, of_lane(rounding.scale, n), of_lane(rounding.zero, n)
-                    )
+                    rounding.quantised(v, of_lane(rounding.scale, n), of_lane(rounding.zero, n))
                     for v in row
                 ]
                 for n, row in enumerate(levels)
@@ -388,9 +384,7 @@ class _Import:
             rule = shapes.along_channels(node, rule, x.index.ndim)
         result = []
         for n, row in enumerate(levels):
-            threshold, low, high = (
-                of_lane(c, n) for c in (rule.threshold, rule.low, rule.high)
-            )
+            threshold, low, high = (of_lane(c, n) for c in (rule.threshold, rule.low, rule.high))
             divisor = of_lane(rule.divisor, n) if rule.divisor is not None else Fraction(1)
             shift = of_lane(rule.shift, n) if rule.shift is not None else Fraction(0)
             made = []

@@ -73,9 +73,7 @@ def convolution(
     if min(weights.shape) < 1 or groups < 1 or outputs % groups:
         raise node.refuse(f"cannot part {outputs} outputs in {groups} groups")
     if per_group * groups != len(channels):
-        raise node.refuse(
-            f"takes {per_group * groups} channels, but receives {len(channels)}"
-        )
+        raise node.refuse(f"takes {per_group * groups} channels, but receives {len(channels)}")
     if groups > 1 and (channels != np.arange(len(channels))).any():
         raise node.refuse("has groups of channels whose order was changed")
     pad = x.pad.window if x.pad is not None else (0, 0)
@@ -272,10 +270,7 @@ def _roots(node: Node, x: Sums) -> Numbers:
     """Return √spread of each class; it must be rational, or not matter."""
     if x.norm is None:
         return []
-    roots = [
-        Fraction(isqrt(w.numerator), isqrt(w.denominator))
-        for w in x.norm.spread
-    ]
+    roots = [Fraction(isqrt(w.numerator), isqrt(w.denominator)) for w in x.norm.spread]
     if all(root * root == w for root, w in zip(roots, x.norm.spread, strict=True)):
         return roots
     shifts = {s * b + t for s, b, t in zip(x.outer[0], x.norm.bias, x.outer[1], strict=True)}

@@ -61,9 +61,7 @@ def _away(x: Fraction) -> int:
 
 
 #: For each rounding mode: the function, and from where on a number in [0, 1] becomes 1.
-_MODES: dict[
-    str, tuple[Callable[[Fraction], int], tuple[Fraction, Literal["fire", "rest"]]]
-] = {
+_MODES: dict[str, tuple[Callable[[Fraction], int], tuple[Fraction, Literal["fire", "rest"]]]] = {
     "ROUND": (round, (HALF, "rest")),
     "HALF_EVEN": (round, (HALF, "rest")),
     "HALF_UP": (_half_up, (HALF, "fire")),
@@ -120,7 +118,9 @@ def levels_of(node: Node, constants: Mapping[int, Constant]) -> Levels:
     bits = _bits(node, constants)
     if bits.denominator != 1 or not 1 <= bits <= 32:
         raise node.refuse(f"has {float(bits):g} bits; use 1 to 32")
-    signed, narrow = (bool(node.attributes.get(key, d)) for key, d in (("signed", 1), ("narrow", 0)))
+    signed, narrow = (
+        bool(node.attributes.get(key, d)) for key, d in (("signed", 1), ("narrow", 0))
+    )
     whole = 1 << int(bits)
     low, high = (-(whole // 2) + narrow, whole // 2 - 1) if signed else (0, whole - 1 - narrow)
     return Levels(low, high, _MODES[_mode(node)][0], scale, zero)
