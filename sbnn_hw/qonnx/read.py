@@ -38,6 +38,8 @@ HINT = "sbnn_hw."
 # Fields of the outermost message, by number: those that hold a number, and those with a length.
 _NUMBERS, _LENGTHS = {1, 5}, {2, 3, 4, 6, 7, 8, 14, 20, 25, 26}
 _GRAPH = 7
+#: Parts that a message is walked through: metadata of a model; nodes and tensors of a graph.
+_MOST = {"a model": 1 << 12, "a graph": 1 << 17}
 _TYPES: dict[int, tuple[str, str, str]] = {
     1: ("float32", "<f4", "float_data"),
     2: ("uint8", "|u1", "int32_data"),
@@ -101,8 +103,13 @@ def _walk(file: BinaryIO, size: int) -> None:
 
 def _fields(file: BinaryIO, start: int, end: int, what: str) -> Iterator[tuple[int, int, int]]:
     """Yield number, start and end of each field of a message that has a length."""
-    at = start
+    at, count = start, 0
     while at < end:
+        count += 1
+        if count > _MOST[what]:
+            raise ModelRejected(
+                f"it is not ONNX: it has more than {_MOST[what]:,} parts, up to byte {at:,}"
+            )
         file.seek(at)
         head = file.read(min(20, end - at))
         try:
@@ -166,6 +173,7 @@ def _graph(model: Any) -> Graph:
         raise ModelRejected("it has sparse initialisers, which are not read; store them dense")
     constants: dict[str, Constant] = {}
     for tensor in graph.initializer:
+        _text(tensor.name, "the name of an initialiser")
         if tensor.name in constants:
             raise ModelRejected(f"initialiser {tensor.name!r} is there twice")
         constants[tensor.name] = _constant(tensor, f"initialiser {tensor.name!r}")
@@ -184,13 +192,13 @@ def _graph(model: Any) -> Graph:
         raise ModelRejected("the graph has no output")
     return Graph(
         _input(inputs[0], graph),
-        tuple(value.name for value in graph.output),
+        tuple(_text(value.name, "the name of an output") for value in graph.output),
         tuple(nodes),
         constants,
         {
-            item.key.removeprefix(HINT): item.value
+            item.key.removeprefix(HINT): _text(item.value, "a value of the metadata")
             for item in model.metadata_props
-            if item.key.startswith(HINT)
+            if isinstance(item.key, str) and item.key.startswith(HINT)
         },
     )
 
@@ -207,10 +215,23 @@ def _check_opsets(model: Any) -> None:
             )
 
 
+def _text(value: Any, what: str) -> str:
+    """Return a string; what is no UTF-8 is handed on as bytes."""
+    if not isinstance(value, str):
+        raise ModelRejected(f"{what} is no text: {value!r:.60}")
+    return value
+
+
 def _node(proto: Any) -> Node:
-    name = proto.name or (proto.output[0] if proto.output else "?")
-    attributes = {a.name: _attribute(a, name) for a in proto.attribute}
-    node = Node(name, proto.op_type, tuple(proto.input), tuple(filter(None, proto.output)), {})
+    inputs = tuple(_text(name, "the input of a node") for name in proto.input)
+    outputs = tuple(_text(name, "the output of a node") for name in proto.output if name)
+    name = _text(proto.name or (outputs or "?")[0], "the name of a node")
+    op = _text(proto.op_type, f"the operator of node {name}")
+    _text(proto.domain, f"the domain of node {name}")
+    attributes = {
+        _text(a.name, f"an attribute of node {name}"): _attribute(a, name) for a in proto.attribute
+    }
+    node = Node(name, op, inputs, outputs, {})
     if proto.domain not in ("", "ai.onnx", *DOMAINS):
         raise node.refuse(
             f"comes from {proto.domain!r}; operators of ONNX and of {', '.join(DOMAINS)} are "
@@ -294,6 +315,7 @@ def _constant(tensor: Any, what: str) -> Constant:
 
 def _input(value: Any, graph: Any) -> Input:
     tensor = value.type.tensor_type
+    _text(value.name, "the name of the input")
     if tensor.elem_type not in (1, 2, 11):
         kind = _TYPES[tensor.elem_type][0] if tensor.elem_type in _TYPES else None
         raise ModelRejected(
