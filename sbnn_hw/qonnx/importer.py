@@ -21,7 +21,7 @@ from sbnn_hw.qonnx import layers, shapes
 from sbnn_hw.qonnx.constants import Constant
 from sbnn_hw.qonnx.graph import Graph, Node
 from sbnn_hw.qonnx.pixels import PIXELS, fed, guess, threshold_of
-from sbnn_hw.qonnx.quantisers import Rule, levels_of, quantise_constant, rule_of
+from sbnn_hw.qonnx.quantisers import Rule, bits_of, levels_of, quantise_constant, rule_of
 from sbnn_hw.qonnx.read import read_graph
 from sbnn_hw.qonnx.tensors import Pad, Pool, Root, Sums, Values
 from sbnn_hw.qonnx.weights import Hint
@@ -304,13 +304,10 @@ class _Import:
             raise node.refuse("must have constant scales and thresholds")
         if isinstance(x, Values):
             x = self._decided(x)
-            if x.pixels is None:
+            several = node.op == "Quant" and bits_of(node, constants) != 1
+            if x.pixels is None or several:
                 return self._requantise(node, x, constants)
-            if node.op == "Quant" and constants[3].scalar() != 1:
-                return self._requantise(node, x, constants)
-        rule = rule_of(node, constants)
-        if node.op == "MultiThreshold":
-            rule = shapes.along_channels(node, rule, x.index.ndim)
+        rule = self._rule(node, x, constants)
         if rule.divisor is not None and rule.shift is not None:
             x = x.scaled(rule.divisor.map(lambda number: 1 / number)).shifted(rule.shift)
         if isinstance(x, Values):
@@ -323,12 +320,9 @@ class _Import:
         """Quantise what takes few values: bits again, or pixels to 8 bits."""
         if x.pad is not None:
             raise node.refuse("quantises padded values a second time")
-        levels = [self._levels(x, lane) for lane in range(len(x.scale))]
-        lane_index = np.full(len(x.scale), -1)
-        lane_index[x.lane.ravel()] = np.arange(x.lane.size)
-        results = self._mapped(node, x, levels, constants, lane_index)
+        x, made = self._made_of(node, x, constants)
         scale, offset = [], []
-        for lane, (before, after) in enumerate(zip(levels, results, strict=True)):
+        for lane, after in enumerate(made):
             step = (after[-1] - after[0]) / (len(after) - 1)
             if step == 0:
                 raise node.refuse(f"gives channel {lane} one value only")
@@ -337,65 +331,43 @@ class _Import:
                     "rounds pixels to levels that are not evenly spaced; feed it what it keeps as "
                     "it is, such as 8 bits with a sign by --pixels fixed, or quantise to one bit"
                 )
-            if x.pixels is None:
-                scale.append(step / 2)
-                offset.append((after[0] + after[-1]) / 2)
-            else:
-                scale.append(step)
-                offset.append(after[0])
-            assert len(before) == len(after)
+            # Pixels become multiples of the pixel itself, bits stay −1 and +1.
+            scale.append(step if x.pixels else step / 2)
+            offset.append(after[0] if x.pixels else (after[0] + after[-1]) / 2)
         return replace(
-            x,
-            scale=tuple(scale),
-            offset=tuple(offset),
-            pixels=None if x.pixels is None else "raw",
+            x, scale=tuple(scale), offset=tuple(offset), pixels="raw" if x.pixels else None
         )
 
-    def _levels(self, x: Values, lane: int) -> list[Fraction]:
-        numbers = (Fraction(-1), Fraction(1)) if x.pixels is None else fed(x.pixels)
-        return [x.scale[lane] * number + x.offset[lane] for number in numbers]
-
-    def _mapped(
-        self,
-        node: Node,
-        x: Values,
-        levels: list[list[Fraction]],
-        constants: dict[int, Constant],
-        element: Int,
-    ) -> list[list[Fraction]]:
-        """Return what the quantiser makes of each lane's numbers."""
-        shape = (1, *x.lane.shape)
-
-        def of_lane(constant: Constant, lane: int) -> Fraction:
-            codes = np.broadcast_to(constant.codes, shape).ravel()
-            return constant.rationals[codes[element[lane]]]
-
-        if node.op == "Quant" and constants[3].scalar() != 1:
-            rounding = levels_of(node, constants)
-            return [
-                [
-                    rounding.quantised(v, of_lane(rounding.scale, n), of_lane(rounding.zero, n))
-                    for v in row
-                ]
-                for n, row in enumerate(levels)
+    def _made_of(
+        self, node: Node, x: Values, constants: dict[int, Constant]
+    ) -> tuple[Values, list[list[Fraction]]]:
+        """Return, for each lane, what the quantiser makes of each number that it can hold."""
+        held = (Fraction(-1), Fraction(1)) if x.pixels is None else fed(x.pixels)
+        if node.op == "Quant" and bits_of(node, constants) != 1:
+            levels = levels_of(node, constants)
+            x, (factors, zeros) = x.with_lanes(levels.scale, levels.zero)
+            return x, [
+                [levels.quantised(s * number + o, factor, zero) for number in held]
+                for s, o, factor, zero in zip(x.scale, x.offset, factors, zeros, strict=True)
             ]
+        rule = self._rule(node, x, constants)
+        none = Constant.full(Fraction(1)), Constant.full(Fraction(0))
+        x, numbers = x.with_lanes(
+            rule.threshold, rule.low, rule.high, rule.divisor or none[0], rule.shift or none[1]
+        )
+        made = []
+        for s, o, *parts in zip(x.scale, x.offset, *numbers, strict=True):
+            threshold, low, high, divisor, shift = parts
+            values = tuple((s * number + o) / divisor + shift for number in held)
+            reached = _reached(values, (threshold,) * len(values), rule.ties)
+            made.append([high if fires else low for fires in reached])
+        return x, made
+
+    def _rule(self, node: Node, x: State, constants: dict[int, Constant]) -> Rule:
         rule = rule_of(node, constants)
         if node.op == "MultiThreshold":
-            rule = shapes.along_channels(node, rule, x.index.ndim)
-        result = []
-        for n, row in enumerate(levels):
-            threshold, low, high = (of_lane(c, n) for c in (rule.threshold, rule.low, rule.high))
-            divisor = of_lane(rule.divisor, n) if rule.divisor is not None else Fraction(1)
-            shift = of_lane(rule.shift, n) if rule.shift is not None else Fraction(0)
-            made = []
-            for value in row:
-                y = value / divisor + shift
-                if rule.ties == "refuse" and y == threshold:
-                    raise node.refuse("makes 0 of a bit, which is no bit")
-                fires = y > threshold or (y == threshold and rule.ties == "fire")
-                made.append(high if fires else low)
-            result.append(made)
-        return result
+            return shapes.along_channels(node, rule, x.index.ndim)
+        return rule
 
     def _compare_pixels(self, node: Node, x: Values, rule: Rule) -> Values:
         """Turn pixels into bits: a comparator for each, the same all over a channel."""
@@ -585,7 +557,7 @@ def _reached(
 ) -> list[bool]:
     pairs = list(zip(values, thresholds, strict=True))
     if ties == "refuse" and any(v == t for v, t in pairs):
-        raise ModelRejected("gives padding the sign 0, which is no bit; use BipolarQuant")
+        raise ModelRejected("gives a number the sign 0, which is no bit; use BipolarQuant")
     return [v > t or (v == t and ties == "fire") for v, t in pairs]
 
 
@@ -633,6 +605,8 @@ def _in_order(x: Sums) -> Int:
 
 def _fold(node: Node, constants: dict[int, Constant]) -> Constant:
     """Compute a node of constants."""
+    if 0 not in constants:
+        raise node.refuse("has nothing to compute with")
     operations: dict[str, Callable[[Fraction, Fraction], Fraction]] = {
         "Mul": lambda a, b: a * b,
         "Add": lambda a, b: a + b,
@@ -644,7 +618,7 @@ def _fold(node: Node, constants: dict[int, Constant]) -> Constant:
         if any(number == 0 for number in constants[1].rationals):
             raise node.refuse("divides by zero")
         return constants[0].combine(constants[1], lambda a, b: a / b)
-    if node.op in ("BipolarQuant", "Quant") and 0 in constants:
+    if node.op in ("BipolarQuant", "Quant"):
         return quantise_constant(node, constants[0], constants)
     if node.op == "Neg":
         return constants[0].map(lambda number: -number)

@@ -15,7 +15,7 @@ import numpy as np
 from sbnn_hw.qonnx.constants import MOST_RATIONALS, Constant
 from sbnn_hw.qonnx.graph import Node
 
-__all__ = ["Levels", "Rule", "levels_of", "quantise_constant", "rule_of"]
+__all__ = ["Levels", "Rule", "bits_of", "levels_of", "quantise_constant", "rule_of"]
 
 HALF = Fraction(1, 2)
 
@@ -85,7 +85,7 @@ def rule_of(node: Node, constants: Mapping[int, Constant]) -> Rule:
     if node.op == "MultiThreshold":
         return _multi_threshold(node, constants)
     levels = levels_of(node, constants)
-    bits = _bits(node, constants)
+    bits = bits_of(node, constants)
     if bits != 1:
         raise node.refuse(
             f"gives activations of {float(bits):g} bits; only one bit, or pixels of 8 bits that "
@@ -115,7 +115,7 @@ def levels_of(node: Node, constants: Mapping[int, Constant]) -> Levels:
     scale, zero = (_wanted(node, constants, n, w) for n, w in ((1, "scale"), (2, "zero point")))
     if any(number == 0 for number in scale.rationals):
         raise node.refuse("has a scale of zero")
-    bits = _bits(node, constants)
+    bits = bits_of(node, constants)
     if bits.denominator != 1 or not 1 <= bits <= 32:
         raise node.refuse(f"has {float(bits):g} bits; use 1 to 32")
     signed, narrow = (
@@ -126,7 +126,8 @@ def levels_of(node: Node, constants: Mapping[int, Constant]) -> Levels:
     return Levels(low, high, _MODES[_mode(node)][0], scale, zero)
 
 
-def _bits(node: Node, constants: Mapping[int, Constant]) -> Fraction:
+def bits_of(node: Node, constants: Mapping[int, Constant]) -> Fraction:
+    """Return the bit width of a `Quant`."""
     return _wanted(node, constants, 3, "bit width").scalar()
 
 

@@ -245,6 +245,8 @@ def _node(proto: Any) -> Node:
 def _attribute(attribute: Any, name: str) -> Any:
     match attribute.type:
         case 1:
+            if not np.isfinite(attribute.f):
+                raise ModelRejected(f"Node {name}: attribute {attribute.name!r} is {attribute.f}")
             return float(attribute.f)
         case 2:
             return int(attribute.i)
