@@ -40,6 +40,8 @@ def with_batch(model, count):
 def evaluate(path, x, *, chunk=250):
     """Return every tensor of the graph, by name, for a batch of inputs."""
     model = onnx.load(path)
+    if model.graph.input[0].type.tensor_type.elem_type == onnx.TensorProto.DOUBLE:
+        x = x.astype(np.float64)
     parts = []
     for start in range(0, len(x), chunk):
         part = x[start : start + chunk]

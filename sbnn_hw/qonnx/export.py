@@ -50,6 +50,8 @@ def export_network(network: Network) -> bytes:
     require_onnx()
     from onnx import helper
 
+    if network.input.bits != 8:
+        raise ModelRejected(f"Pixels must have 8 bits to be exported, not {network.input.bits}")
     writer = _Writer(network)
     for number, stage in enumerate(network.stages):
         writer.add(number, stage)
@@ -116,8 +118,7 @@ class _Writer:
             raise ModelRejected("its sums are too large to be exact in float64")
         self.dtype = np.dtype(np.float32 if exact < 2**22 else np.float64)
         self.kind = TensorProto.FLOAT if exact < 2**22 else TensorProto.DOUBLE
-        if network.input.bits == 8:
-            self.kinds["image"] = "UINT8"
+        self.kinds["image"] = "UINT8"
 
     def _largest(self, number: int) -> float:
         """Return a bound of the numbers that occur in a stage."""
