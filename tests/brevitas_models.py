@@ -4,6 +4,7 @@ import contextlib
 import io
 import logging
 import warnings
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -63,7 +64,7 @@ def conv(inputs, outputs, quant=Weight, **options):
 def mlp(widths, *, quant=Weight):
     """Return TFC, SFC or LFC by its widths, from pixels in [0, 1]."""
     modules = [nn.Flatten(), Scaled(), sign()]
-    for inputs, outputs in zip(widths[:-2], widths[1:-1], strict=True):
+    for inputs, outputs in pairwise(widths[:-1]):
         modules += [linear(inputs, outputs, quant), nn.BatchNorm1d(outputs), sign()]
     modules.append(linear(widths[-2], widths[-1]))
     return nn.Sequential(*modules)
@@ -92,7 +93,7 @@ def cnv(width, *, classes=10, channels=3, quant=Weight, pool_first=False, **opti
 
 
 @torch.no_grad()
-def scramble(model, seed):
+def scramble(model, seed, *, ties=True):
     """Give every layer random weights, every batch norm statistics of both signs."""
     generator = torch.Generator().manual_seed(seed)
     rng = np.random.default_rng(seed)
@@ -106,7 +107,7 @@ def scramble(model, seed):
             spread = fan_in**0.5
             mean = rng.normal(0, spread, count)
             # A third of the means lie where sums do, so that ties occur.
-            mean = np.where(rng.random(count) < 0.3, np.round(mean), mean)
+            mean = np.where(ties & (rng.random(count) < 0.3), np.round(mean), mean)
             module.running_mean.copy_(torch.from_numpy(mean))
             module.running_var.copy_(torch.from_numpy(rng.uniform(0.2, 2, count) * spread**2))
             module.weight.copy_(torch.from_numpy(rng.normal(0, 1, count)))

@@ -93,9 +93,9 @@ class _Conversion:
     @torch.no_grad()
     def _layer(self, name: str, module: Any, conv: bool, last: bool) -> SparseBinaryLayer:
         proxy = module.weight_quant
-        scale = _one_scale(
-            name, proxy.is_quant_enabled, proxy.tensor_quant, module.quant_weight().scale
-        )
+        # Asking for the quantised weights clamps them in place: a copy is asked.
+        asked = copy.deepcopy(module).quant_weight().scale
+        scale = _one_scale(name, proxy.is_quant_enabled, proxy.tensor_quant, asked)
         if module.bias is not None:
             raise ModelRejected(
                 f"Layer {name} has a bias, which would have to be rounded into the batch norm; {_ELSE}"
