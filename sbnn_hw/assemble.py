@@ -364,9 +364,9 @@ def _fewer_taps(layer: Layer, edge: Edge, constants: npt.NDArray[np.int8]) -> La
     counted[layer.fixed] = False
     member = counted.reshape(groups, -1)
     # Which inputs each group counts, in the order of taps: position, then channel.
-    own = np.zeros((groups, positions, groups, channels // groups), bool)
-    own[np.arange(groups), :, np.arange(groups)] = member[:, None]
-    own = own.reshape(groups, positions * channels)
+    places = np.zeros((groups, positions, groups, channels // groups), bool)
+    places[np.arange(groups), :, np.arange(groups)] = member[:, None]
+    own = places.reshape(groups, positions * channels)
     size = own.sum(axis=1)[np.arange(neurons) * groups // neurons]
     fan_in = taps.fan_in
     first = np.zeros(neurons, np.int64)

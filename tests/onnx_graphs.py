@@ -30,7 +30,9 @@ class Writer:
         name = name or f"n{len(self.nodes)}_{op}"
         made = [f"{name}_out{n}" for n in range(outputs)]
         domain = QONNX if op in CUSTOM else None
-        self.nodes.append(helper.make_node(op, inputs, made, name=name, domain=domain, **attributes))
+        self.nodes.append(
+            helper.make_node(op, inputs, made, name=name, domain=domain, **attributes)
+        )
         self.tensor = made[0]
         return self
 
@@ -104,9 +106,19 @@ def random_quantiser(rng, w, channels, around):
     elif kind == "unsigned":
         mode = str(rng.choice(["ROUND", "FLOOR", "CEIL", "HALF_UP", "HALF_DOWN", "UP", "DOWN"]))
         zero = float(rng.choice([0, 0, 1]))
-        w.add("Quant", np.array([scale]), np.array(zero), ONE, signed=0, narrow=0, rounding_mode=mode)
+        w.add(
+            "Quant", np.array([scale]), np.array(zero), ONE, signed=0, narrow=0, rounding_mode=mode
+        )
     elif kind == "signed":
-        w.add("Quant", np.array([scale]), np.array(0.0), ONE, signed=1, narrow=0, rounding_mode="ROUND")
+        w.add(
+            "Quant",
+            np.array([scale]),
+            np.array(0.0),
+            ONE,
+            signed=1,
+            narrow=0,
+            rounding_mode="ROUND",
+        )
     elif kind == "threshold":
         levels = rng.choice(QUARTERS, (channels, 1))
         w.add("MultiThreshold", levels, out_dtype="INT2", out_scale=2 * scale, out_bias=-scale)
@@ -136,7 +148,9 @@ def random_affine(rng, w, channels, around):
             w.add("Neg")
         elif not normed:
             normed = True
-            gain = rng.choice([-2.0, -1.0, 0.0, 0.5, 1.0], channels, p=[0.2, 0.25, 0.05, 0.25, 0.25])
+            gain = rng.choice(
+                [-2.0, -1.0, 0.0, 0.5, 1.0], channels, p=[0.2, 0.25, 0.05, 0.25, 0.25]
+            )
             # √(3 + 1) is a whole number, so that ties are ties in floats too.
             parts = (gain, rng.choice(QUARTERS, channels), rng.choice(QUARTERS * 4, channels))
             w.add("BatchNormalization", *parts, np.full(channels, 3.0), epsilon=1.0)

@@ -109,7 +109,9 @@ def test_commands_take_and_give_every_form(tmp_path, capsys):
     digests = set()
     source = ROOT / "models/digits.pt"
     for name in ("a.onnx", "b.json", "c.sbnn", "d.onnx"):
-        assert main(["export", "--model", str(source), "--out", str(tmp_path / name), "--json"]) == 0
+        assert (
+            main(["export", "--model", str(source), "--out", str(tmp_path / name), "--json"]) == 0
+        )
         answer = json.loads(capsys.readouterr().out)
         assert answer["file"] == str(tmp_path / name)
         digests.add(answer["digest"])

@@ -322,7 +322,7 @@ def test_junk_of_100_megabytes_is_not_even_read(tmp_path, junk):
         for _ in range(100):
             file.write(junk * (1 << 20))
     tracemalloc.start()
-    with pytest.raises(ModelRejected, match="it is (not ONNX: |cut short)"):
+    with pytest.raises(ModelRejected, match=r"it is (not ONNX: |cut short)"):
         import_network(path)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -387,7 +387,9 @@ def test_names_and_choices_that_are_wrong(tmp_path, capsys):
     with pytest.raises(ModelRejected, match=r"^No ONNX file at nope\.onnx$"):
         import_network(tmp_path.__class__("nope.onnx"))
     (tmp_path / "net.onnx").write_bytes(model_bytes())
-    with pytest.raises(UsageError, match="^Pixels must be one of signed, unit, raw, fixed, not 'x'$"):
+    with pytest.raises(
+        UsageError, match=r"^Pixels must be one of signed, unit, raw, fixed, not 'x'$"
+    ):
         import_network(tmp_path / "net.onnx", pixels="x")
     assert main(["info", "--model", "a.sbnn", "--pixels", "unit"]) == 2
     assert "How pixels are fed is said of ONNX" in capsys.readouterr().err
@@ -397,7 +399,9 @@ def test_a_hint_that_is_no_hint_is_none(tmp_path):
     want = import_with(tmp_path, {})
     for hint in ("[]", "{", '{"hidden": 3}', '{"hidden": [1, 99]}', '{"hidden": ["a", "b"]}'):
         assert import_with(tmp_path, {"sbnn_hw.layers": hint}) == want
-    with pytest.raises(ModelRejected, match="its metadata feed pixels as 'hot', not one of signed"):
+    with pytest.raises(
+        ModelRejected, match=r"its metadata feed pixels as 'hot', not one of signed"
+    ):
         import_with(tmp_path, {"sbnn_hw.pixels": "hot"})
 
 
@@ -405,7 +409,12 @@ def test_a_wrong_hint_changes_no_decision(tmp_path):
     """Ξ and k of the file are where the search begins, and nothing is believed."""
     pixels = RNG.integers(0, 256, (500, 4, 4, 1)).astype(np.uint8)
     outcomes = []
-    for hint in ("{}", '{"hidden": [-3, 5]}', '{"hidden": [-1, 1], "last": [0, 7]}', '{"hidden": [0, 0]}'):
+    for hint in (
+        "{}",
+        '{"hidden": [-3, 5]}',
+        '{"hidden": [-1, 1], "last": [0, 7]}',
+        '{"hidden": [0, 0]}',
+    ):
         import_with(tmp_path, {"sbnn_hw.layers": hint})
         outcomes.append(import_network(tmp_path / "net.onnx").network.compute(pixels).classes)
     assert all(np.array_equal(outcomes[0], other) for other in outcomes)

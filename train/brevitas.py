@@ -98,7 +98,8 @@ class _Conversion:
         scale = _one_scale(name, proxy.is_quant_enabled, proxy.tensor_quant, asked)
         if module.bias is not None:
             raise ModelRejected(
-                f"Layer {name} has a bias, which would have to be rounded into the batch norm; {_ELSE}"
+                f"Layer {name} has a bias, which would have to be rounded into the batch norm; "
+                f"{_ELSE}"
             )
         tau = scale * self.scale
         if tau != Fraction(float(np.float32(float(tau)))):
@@ -127,7 +128,7 @@ class _Conversion:
             layer = SparseBinaryLinear(module.in_features, module.out_features, domain=domain)
         layer.weight.copy_(module.weight)
         if domain == "symmetric":
-            layer.domain.tau.fill_(float(tau))  # type: ignore[union-attr,operator]
+            layer.domain.tau.fill_(float(tau))  # type: ignore[operator]
         return layer
 
 

@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> None:
     if args.model.suffix == ".pt" and args.pixels:
         raise UsageError("How pixels are fed is said of ONNX (.onnx); leave --pixels away")
     check_writable(args.out)
-    folded: "Folded | Imported"
+    folded: Folded | Imported
     check = None
     if args.model.suffix == ".onnx":
         from sbnn_hw.qonnx.importer import import_network

@@ -4,6 +4,7 @@
 """
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,7 @@ def _listed(array: Array) -> Any:
 
 def _by_neuron(taps: dict[str, Any]) -> dict[str, Any]:
     ends = np.cumsum([0, *taps["fan_in"]]).tolist()
-    spans = list(zip(ends[:-1], ends[1:], strict=True))
+    spans = list(pairwise(ends))
     inverted = taps["inverted"]
     return {
         "width": taps["width"],

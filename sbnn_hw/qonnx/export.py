@@ -1,8 +1,8 @@
 """From the integer network to ONNX with QONNX's operators, so that other tools compute the same.
 
 Bits become −1 and +1, thresholds an offset in front of a `BipolarQuant`; all numbers are integers,
-halves or quarters that the graph's float type holds, so that whoever evaluates it gets every bit. What the
-importer could find in two ways is said in the file's metadata.
+halves or quarters that the graph's float type holds, so that whoever evaluates it gets every bit.
+What the importer could find in two ways is said in the file's metadata.
 """
 
 import json

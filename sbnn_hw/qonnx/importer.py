@@ -372,12 +372,12 @@ class _Import:
     def _compare_pixels(self, node: Node, x: Values, rule: Rule) -> Values:
         """Turn pixels into bits: a comparator for each, the same all over a channel."""
         assert x.pixels is not None
-        edge = self.assembler.edge
+        edge, pixels = self.assembler.edge, x.pixels
         x, (thresholds, low, high) = x.with_lanes(rule.threshold, rule.low, rule.high)
         channel_of = np.full(len(x.scale), -1)
         channel_of[x.lane.ravel()] = x.index.ravel() % edge.channels
         found = [
-            threshold_of(x.pixels, x.scale[n], x.offset[n], thresholds[n], rule.ties)
+            threshold_of(pixels, x.scale[n], x.offset[n], thresholds[n], rule.ties)
             for n in range(len(x.scale))
         ]
         rows: list[list[tuple[int, int]]] = [[] for _ in range(edge.channels)]

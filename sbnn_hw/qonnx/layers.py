@@ -205,10 +205,9 @@ def sums_of(
 ) -> Sums:
     """Return what a layer makes, its own bias added."""
     neurons = len(pending.weights.pattern)
+    index = np.arange(neurons)
     if size:
         index = shapes.map_index(Edge((*size, neurons), scan="raster"))
-    else:
-        index = np.arange(neurons)
     ones, zeros = (Fraction(1),) * neurons, (Fraction(0),) * neurons
     sums = Sums(layer=pending, index=index, inner=(ones, zeros), outer=(ones, zeros))
     if node.op == "Gemm" and "alpha" in node.attributes:
@@ -238,7 +237,7 @@ def taps_of(layer: Pending, edge: Edge) -> Taps:
     return Taps(
         channels * layer.window.size,
         starts,
-        position * channels + group * per_group + channel,
+        (position * channels + group * per_group + channel).astype(np.uint32),
         shaped[neuron, position, channel] < 0,
     )
 

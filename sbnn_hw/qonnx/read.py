@@ -287,7 +287,7 @@ def _constant(tensor: Any, what: str) -> Constant:
         raise ModelRejected(
             f"{what} has {_type_name(tensor.data_type)} numbers; use float32 or float64"
         )
-    name, code, field = _TYPES[tensor.data_type]
+    _, code, field = _TYPES[tensor.data_type]
     shape = tuple(int(size) for size in tensor.dims)
     count = 1
     for size in shape:

@@ -114,11 +114,11 @@ def _dense(
 
 
 def _pruned(signs: npt.NDArray[np.int8], scale: list[Fraction], scores: bool) -> Weights:
-    negative = (signs < 0).any(axis=1)
+    negative: npt.NDArray[np.bool_] = np.any(signs < 0, axis=1)
     mixed = negative & (signs > 0).any(axis=1)
     if scores or mixed.any():
         return Weights(signs, tuple(scale), Fraction(0))
-    rows = tuple(-c if turn else c for c, turn in zip(scale, negative, strict=True))
+    rows = tuple(-c if turn else c for c, turn in zip(scale, negative.tolist(), strict=True))
     return Weights(np.abs(signs), rows, Fraction(0))
 
 
@@ -142,15 +142,15 @@ def _two_valued(matrix: Constant, values: list[tuple[Fraction, ...]]) -> Weights
             f"has neurons of weights {_named((low, high))} and of {_named(odd)}; two values must "
             f"have one ratio in all the neurons of a layer"
         )
-    ones = {xi: 0 for xi in (first, other)}
+    ones = dict.fromkeys((first, other), 0)
     table: list[tuple[Fraction, Fraction]] = []
     for neuron, row in enumerate(values):
         table.append(row if len(row) == 2 else (row[0], row[0]))
         if len(row) == 2:
-            high = int((matrix.codes[neuron] == matrix.rationals.index(row[1])).sum())
+            count = int((matrix.codes[neuron] == matrix.rationals.index(row[1])).sum())
             xi = row[0] / (row[1] - row[0])
-            ones[xi] += high
-            ones[-1 - xi] += matrix.codes.shape[1] - high
+            ones[xi] += count
+            ones[-1 - xi] += matrix.codes.shape[1] - count
     xi = min(ones, key=lambda x: (ones[x], -x))
     pattern = np.zeros(matrix.codes.shape, np.int8)
     rows = []
