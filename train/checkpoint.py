@@ -168,7 +168,7 @@ def _fill(model: nn.Sequential, values: object) -> None:
             latent = ones.float() - minus.float()
         state[f"{name}.weight"] = latent
         # Signed taps are those of magnitude one, the others those at or above zero.
-        state[f"{name}.cut"] = torch.tensor(0.5 if layer.domain.signed else 0.0)
+        state[f"{name}.cut"] = torch.full(layer.cut.shape, 0.5 if layer.domain.signed else 0.0)
         if isinstance(layer.domain, LearnedOnGrid):
             numerator = state.pop(f"{name}.domain.xi_integer", torch.tensor([]))
             bits = state.pop(f"{name}.domain.xi_bits", torch.tensor([]))

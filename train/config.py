@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LR_SCHEDULES", "METHODS", "SCHEDULES", "TrainConfig", "check_device"]
 
-METHODS = ("penalty", "topk", "none")
+METHODS = ("penalty", "topk", "luts", "none")
 SCHEDULES = ("constant", "cubic")
 LR_SCHEDULES = ("cosine", "linear", "constant")
 
@@ -38,7 +38,13 @@ class TrainConfig:
     ec : float
         The constraint on the share of ones: 0.05 is 95 % sparse.
     method : str
-        ``penalty`` is the paper's loss, ``topk`` the projection, ``none`` leaves U free.
+        ``penalty`` is the paper's loss, ``topk`` the projection, ``luts`` a budget of look-up
+        tables, ``none`` leaves U free.
+    luts : int
+        The budget of the method ``luts``, for a 7-series FPGA. It falls from as many as the caps
+        allow, as ``ec_schedule`` says.
+    fan_in : tuple of int
+        With that method, the most taps of a neuron, layer by layer (0: as many as pay).
     gamma : float
         Share of the whole loss that the penalty holds.
     ec_schedule, ec_until : str, float
@@ -51,8 +57,9 @@ class TrainConfig:
         Training images held out to choose the epoch by.
     recalibrate : int
         Training images from which the batch-norm statistics are computed anew each epoch.
-    rotate : float
-        Training images are turned by up to that many degrees either way.
+    rotate, shift, scale, shear : float
+        Training images are turned by up to that many degrees, moved by up to that share of their
+        side, scaled by up to that share, slanted by up to that many degrees, either way.
     weight_decay : float
         Adam's L2 term on the weights of convolutions and of linear layers.
     start : str
@@ -83,6 +90,8 @@ class TrainConfig:
     norm_scale: str = ""
     ec: float = 0.5
     method: str = "penalty"
+    luts: int = 0
+    fan_in: tuple[int, ...] = ()
     gamma: float = 0.5
     ec_schedule: str = "constant"
     ec_until: float = 0.5
@@ -95,6 +104,9 @@ class TrainConfig:
     weight_decay: float = 0.0
     crop: int = 0
     rotate: float = 0.0
+    shift: float = 0.0
+    scale: float = 0.0
+    shear: float = 0.0
     flip: bool = False
     mixup: float = 0.0
     teacher: str = ""
@@ -126,9 +138,13 @@ class TrainConfig:
             ("Batch", self.batch, 2, 10**6),
             ("Beta2", self.beta2, 0.1, 0.999999),
             ("Gamma", self.gamma, 0, 0.999),
+            ("LUTs", self.luts, 0, 10**9),
             ("Learning rate", self.lr, 1e-9, 10),
             ("MixUp", self.mixup, 0, 10),
             ("Rotate", self.rotate, 0, 180),
+            ("Scale", self.scale, 0, 0.9),
+            ("Shear", self.shear, 0, 80),
+            ("Shift", self.shift, 0, 1),
             ("Weight decay", self.weight_decay, 0, 1),
             ("Recalibrate", self.recalibrate, 0, 10**9),
             ("Seed", self.seed, 0, 2**63 - 1),
@@ -140,6 +156,12 @@ class TrainConfig:
             if not low <= number <= high:
                 raise ModelRejected(f"{name} must be between {low} and {high}, not {number!r}")
         check_device(self.device)
+        if (self.method == "luts") != bool(self.luts):
+            raise ModelRejected("A budget of LUTs (--luts) and --method luts go together")
+        if self.fan_in and self.method != "luts":
+            raise ModelRejected("Caps on the fan-in (--fan-in) go with --method luts")
+        if not all(0 <= cap <= 10**6 for cap in self.fan_in):
+            raise ModelRejected(f"Caps on the fan-in must not be negative, not {self.fan_in!r}")
         if self.domain == "real" and self.method != "none":
             raise ModelRejected("Real weights have no ones to count; use --method none")
         if self.domain == "signed" and self.method == "penalty":
@@ -161,7 +183,7 @@ class TrainConfig:
         own = {f.name for f in fields(ModelConfig)}
         same = {k: v for k, v in asdict(self).items() if k in own}
         if not self.gradient:
-            same["gradient"] = "identity" if self.method == "topk" else "clipped"
+            same["gradient"] = "identity" if self.method in ("topk", "luts") else "clipped"
         return ModelConfig(name=self.model, shape=shape, classes=classes, **same)
 
     def to_dict(self) -> dict[str, Any]:

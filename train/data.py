@@ -36,6 +36,9 @@ class Augmentation:
         Pad by that many pixels of value 0 and crop back at a random place.
     rotate : float
         Turn by up to that many degrees either way; what comes into view is 0.
+    shift, scale, shear : float
+        Move by up to that share of the side, grow or shrink by up to that share, and slant by up
+        to that many degrees, either way; pixels are then interpolated.
     flip : bool
         Mirror half of the images left to right.
     mixup : float
@@ -44,12 +47,21 @@ class Augmentation:
 
     crop: int = 0
     rotate: float = 0.0
+    shift: float = 0.0
+    scale: float = 0.0
+    shear: float = 0.0
     flip: bool = False
     mixup: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.crop < 0 or self.rotate < 0 or self.mixup < 0:
-            raise ValueError(f"Crop, rotation and MixUp must not be negative, not {self!r}")
+        amounts = (self.crop, self.rotate, self.shift, self.scale, self.shear, self.mixup)
+        if min(amounts) < 0:
+            raise ValueError(f"What is done to images must not be negative, not {self!r}")
+
+    @property
+    def affine(self) -> bool:
+        """Whether images are turned, moved, scaled or slanted."""
+        return any((self.rotate, self.shift, self.scale, self.shear))
 
 
 def make_generator(seed: int, epoch: int, stream: int) -> torch.Generator:
@@ -130,8 +142,8 @@ class TensorImages:
                 mirrored = torch.rand(size, generator=generator) < 0.5
                 pixels = torch.where(mirrored.view(-1, 1, 1, 1), pixels.flip(3), pixels)
             pixels = pixels.to(torch.get_default_dtype())
-            if augmentation.rotate:
-                pixels = _random_rotation(pixels, augmentation.rotate, generator)
+            if augmentation.affine:
+                pixels = _random_affine(pixels, augmentation, generator)
             if augmentation.mixup:
                 kept = float(mix.beta(augmentation.mixup, augmentation.mixup))
                 partner = torch.randperm(size, generator=generator)
@@ -177,15 +189,43 @@ def _random_crop(pixels: Tensor, margin: int, generator: torch.Generator) -> Ten
     ]
 
 
-def _random_rotation(pixels: Tensor, degrees: float, generator: torch.Generator) -> Tensor:
-    """Turn each image about its centre; a pixel becomes the one nearest to where it came from."""
+def _random_affine(
+    pixels: Tensor, augmentation: Augmentation, generator: torch.Generator
+) -> Tensor:
+    """Turn each image about its centre, slant, scale and move it.
+
+    Where it is only turned a pixel becomes the one nearest to where it came from, else pixels are
+    interpolated.
+    """
     count, _, height, width = pixels.shape
-    turns = torch.rand(count, generator=generator, dtype=pixels.dtype) * 2 - 1
-    angle = turns * math.radians(degrees)
-    cosine, sine, zero = angle.cos(), angle.sin(), torch.zeros_like(angle)
+
+    def either_way(most: float) -> Tensor:
+        turns = torch.rand(count, generator=generator, dtype=pixels.dtype)
+        return (turns * 2 - 1) * most
+
+    angle = either_way(math.radians(augmentation.rotate))
+    rows = [angle.cos(), -angle.sin(), angle.sin(), angle.cos()]
+    moves = [torch.zeros_like(angle)] * 2
+    only_turned = not (augmentation.shift or augmentation.scale or augmentation.shear)
+    if not only_turned:
+        slant = either_way(math.radians(augmentation.shear)).tan()
+        size = 1 + either_way(augmentation.scale)
+        rows = [row / size for row in rows]
+        rows = [rows[0], rows[1] + slant * rows[0], rows[2], rows[3] + slant * rows[2]]
+        # From −1 to 1 is the whole side.
+        moves = [either_way(2 * augmentation.shift) for _ in range(2)]
     # Coordinates run from −1 to 1 along either side, so an oblong image needs its proportions.
-    rows = torch.stack(
-        [cosine, -sine * height / width, zero, sine * width / height, cosine, zero], 1
+    matrix = torch.stack(
+        [
+            rows[0],
+            rows[1] * height / width,
+            moves[0],
+            rows[2] * width / height,
+            rows[3],
+            moves[1],
+        ],
+        1,
     )
-    grid = F.affine_grid(rows.view(-1, 2, 3), list(pixels.shape), align_corners=False)
-    return F.grid_sample(pixels, grid, mode="nearest", align_corners=False)
+    grid = F.affine_grid(matrix.view(-1, 2, 3), list(pixels.shape), align_corners=False)
+    mode = "nearest" if only_turned else "bilinear"
+    return F.grid_sample(pixels, grid, mode=mode, align_corners=False)

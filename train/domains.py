@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from sbnn_hw.errors import ModelRejected
-from sbnn_hw.train.signs import BinaryWeight, SignOfWeight, sign
+from sbnn_hw.train.signs import BinaryWeight, SignedWeight, sign
 
 __all__ = [
     "DOMAINS",
@@ -245,8 +245,7 @@ class Signed(Domain):
     def weights(
         self, latent: Tensor, cut: Tensor, gradient: str = "identity", steepness: float = 1.0
     ) -> Tensor:
-        signs: Tensor = SignOfWeight.apply(latent, gradient, steepness)  # type: ignore[no-untyped-call]
-        return (2 * self.tau) * (signs * (latent.detach().abs() >= cut))
+        return SignedWeight.apply(latent, cut, self.tau, gradient, steepness)  # type: ignore[no-any-return,no-untyped-call]
 
     def exact(self) -> Affine:
         return self._affine(self.tau.item(), self.tau.item())

@@ -37,8 +37,8 @@ __all__ = [
 class SparseBinaryLayer(nn.Module):
     """What linear and convolutional layers share: latent weights, a domain, a cut.
 
-    The latent weights are real; a weight is one where its latent is at or above ``cut`` (for
-    signed taps: where its magnitude is), which top-k moves away from zero.
+    The latent weights are real; a weight is one where its latent is at or above its neuron's
+    ``cut`` (for signed taps: where its magnitude is), which top-k moves away from zero.
     """
 
     weight: nn.Parameter
@@ -58,7 +58,7 @@ class SparseBinaryLayer(nn.Module):
         with torch.no_grad():
             bound = self.weight[0].numel() ** -0.5
             self.weight.uniform_(-bound, bound)
-        self.register_buffer("cut", torch.tensor(0.0))
+        self.register_buffer("cut", torch.zeros(shape[0], *[1] * (len(shape) - 1)))
 
     @property
     def fan_in(self) -> int:

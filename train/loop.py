@@ -20,6 +20,7 @@ from sbnn_hw import datasets
 from sbnn_hw.datasets import ImageFolder, Images
 from sbnn_hw.errors import ModelRejected, UsageError
 from sbnn_hw.files import check_writable, exclusive, remove_partials, write_atomically
+from sbnn_hw.train.budget import LutBudget
 from sbnn_hw.train.checkpoint import Checkpoint, load_checkpoint, read_tensors, save_checkpoint
 from sbnn_hw.train.config import TrainConfig
 from sbnn_hw.train.data import TrainingImages, split_validation, to_tensors
@@ -144,9 +145,10 @@ class Trainer:
             raise ModelRejected(
                 f"Batch must be a multiple of the {world_size()} processes, not {config.batch}"
             )
-        if isinstance(images, ImageFolder) and (config.crop or config.rotate):
+        if isinstance(images, ImageFolder) and (config.crop or config.augmentation.affine):
             raise ModelRejected(
-                "Images of a folder are cropped at random sizes; train without --crop and --rotate"
+                "Images of a folder are cropped at random sizes; train without --crop, --rotate, "
+                "--shift, --scale and --shear"
             )
         self.config, self.classes = config, classes
         whole = images_of(images, workers=config.workers)
@@ -188,6 +190,9 @@ class Trainer:
         )
         self.penalty = SparsityPenalty(config.gamma if config.method == "penalty" else 0.0)
         self.topk = TopK() if config.method == "topk" else None
+        self.budget = (
+            LutBudget(self.layers, caps=config.fan_in) if config.method == "luts" else None
+        )
         self.steps_per_epoch = len(self.images) // config.batch
         self.epoch = 0
         self.best = _Best()
@@ -215,6 +220,20 @@ class Trainer:
         }[self.config.lr_schedule]
         return self.config.lr * factor
 
+    def _spend(self, step: int) -> None:
+        """Choose the taps that the budget at this step allows."""
+        assert self.budget is not None
+        slack = 2 * (
+            scheduled_ec(
+                0.0,
+                self._progress(step),
+                schedule=self.config.ec_schedule,
+                until=self.config.ec_until,
+            )
+        )
+        luts = self.config.luts + (self.budget.largest - self.config.luts) * slack
+        self.budget.refresh(luts, slack=slack)
+
     def step(self, step: int, pixels: Tensor, targets: Tensor) -> dict[str, Any]:
         """Take one step of the optimiser; return what happened."""
         config = self.config
@@ -228,6 +247,8 @@ class Trainer:
         ec = self._ec(step)
         if self.topk and step % TOPK_EVERY == 0:
             self.topk.refresh(self.layers, ec)
+        if self.budget and step % TOPK_EVERY == 0:
+            self._spend(step)
         with torch.no_grad():
             teacher = self.teacher(pixels) if self.teacher is not None else None
         outputs = self.forward(pixels)
@@ -242,7 +263,7 @@ class Trainer:
         self.optimiser.zero_grad()
         torch.autograd.backward(loss + penalty)
         self.optimiser.step()
-        if config.clamp and not self.topk:
+        if config.clamp and not self.topk and not self.budget:
             with torch.no_grad():
                 for layer in self.layers:
                     layer.weight.clamp_(-config.clamp, config.clamp)
@@ -284,6 +305,8 @@ class Trainer:
             )
         if self.topk:
             self.topk.project(self.layers, self._ec(step))
+        if self.budget:
+            self._spend(step)
         if self.config.recalibrate:
             recompute_statistics(
                 self.model,
@@ -307,7 +330,11 @@ class Trainer:
         }
         self.history.append(row)
         share = ones_share(self.layers)
-        met = self.config.method == "none" or share <= self.config.ec + TOLERANCE
+        if self.budget:
+            row["luts"] = self.budget.luts()
+            met = row["luts"] <= self.config.luts
+        else:
+            met = self.config.method == "none" or share <= self.config.ec + TOLERANCE
         # Without validation images the latest epoch is chosen.
         self.best.offer(self.epoch, row["validation"] or 0.0, met, self.model)
         return row

@@ -15,6 +15,7 @@ __all__ = [
     "BinaryWeight",
     "SignOfActivation",
     "SignOfWeight",
+    "SignedWeight",
     "count_ones",
     "ede_steepness",
     "sign",
@@ -136,6 +137,36 @@ class BinaryWeight(torch.autograd.Function):
             around = latent - cut if ctx.gradient != "identity" else latent
             to_latent = _through_sign(grad * tau, around, ctx.gradient, ctx.steepness)
         return to_latent, None, to_tau, to_phi, None, None
+
+
+class SignedWeight(torch.autograd.Function):
+    """2τ·sign(latent) where |latent| is at or above the cut, and zero elsewhere.
+
+    The gradient reaches the zeros as well: a tap that is not there can grow until it is.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, latent: Tensor, cut: Tensor, tau: Tensor, gradient: str, steepness: float
+    ) -> Tensor:
+        ctx.gradient, ctx.steepness = gradient, steepness
+        ctx.save_for_backward(latent, cut, tau)
+        return _taps(latent, cut).mul_(2 * tau)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        latent, cut, tau = ctx.saved_tensors
+        to_latent = to_tau = None
+        if ctx.needs_input_grad[2]:
+            to_tau = 2 * (grad * _taps(latent, cut)).sum()
+        if ctx.needs_input_grad[0]:
+            to_latent = _through_sign(grad * (2 * tau), latent, ctx.gradient, ctx.steepness)
+        return to_latent, None, to_tau, None, None
+
+
+def _taps(latent: Tensor, cut: Tensor) -> Tensor:
+    """Return −1, 0 and +1: the signs of what is large enough."""
+    return sign(latent).mul_(latent.abs() >= cut)
 
 
 def _signs(latent: Tensor, cut: Tensor) -> Tensor:

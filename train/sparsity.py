@@ -90,26 +90,25 @@ class TopK:
     """Keep the largest latent weights of all layers together, by moving their common cut."""
 
     @torch.no_grad()
-    def refresh(self, layers: list[SparseBinaryLayer], ec: float) -> None:
-        """Set the cut so that the share of ones is ``ec``, but for ties."""
+    def refresh(self, layers: list[SparseBinaryLayer], ec: float) -> Tensor:
+        """Set the cut so that the share of ones is ``ec``, but for ties; return it."""
         keep = max(1, math.floor(ec * count_weights(layers)))
-        values = self._values(layers)
-        cut = values.topk(keep, sorted=False).values.min()
+        cut = self._values(layers).topk(keep, sorted=False).values.min()
         for layer in layers:
-            layer.cut.copy_(cut)
+            layer.cut.fill_(cut)
+        return cut
 
     @torch.no_grad()
     def project(self, layers: list[SparseBinaryLayer], ec: float) -> None:
         """Set the cut and break ties, so that exactly ⌊EC·N⌋ weights are ones."""
-        self.refresh(layers, ec)
+        cut = self.refresh(layers, ec)
         keep = max(1, math.floor(ec * count_weights(layers)))
-        values = self._values(layers)
-        excess = int((values >= layers[0].cut).sum()) - keep
-        below = torch.nextafter(layers[0].cut, torch.full_like(layers[0].cut, -torch.inf))
+        excess = int((self._values(layers) >= cut).sum()) - keep
+        below = torch.nextafter(cut, torch.full_like(cut, -torch.inf))
         for layer in reversed(layers):
             flat = layer.weight.view(-1)
             size = flat.abs() if layer.domain.signed else flat
-            tied = (size == layer.cut).nonzero().flatten().flip(0)[: max(0, excess)]
+            tied = (size == cut).nonzero().flatten().flip(0)[: max(0, excess)]
             flat[tied] = below * flat[tied].sign() if layer.domain.signed else below
             excess -= len(tied)
 

@@ -51,7 +51,9 @@ OPTIONS: dict[str, list[tuple[str, Any, str, str]]] = {
         ("norm-scale", str, "NAME", "batch-norm scale: learned, unit or alternating"),
     ],
     "sparsity": [
-        ("method", str, "NAME", "penalty (the paper's loss), topk or none"),
+        ("method", str, "NAME", "penalty (the paper's loss), topk, luts or none"),
+        ("luts", int, "N", "look-up tables to take, with --method luts"),
+        ("fan-in", int, "N", "most taps of a neuron, layer by layer, with --method luts"),
         ("gamma", float, "G", "share of the loss that the penalty holds"),
         ("ec-schedule", str, "NAME", "constant, or cubic from 0.5 down"),
         ("ec-until", float, "S", "share of the run over which the schedule falls"),
@@ -66,6 +68,9 @@ OPTIONS: dict[str, list[tuple[str, Any, str, str]]] = {
         ("weight-decay", float, "WD", "Adam's L2 term on weights"),
         ("crop", int, "P", "random crop after padding by P pixels"),
         ("rotate", float, "DEG", "turn images by up to DEG degrees"),
+        ("shift", float, "S", "move images by up to that share of their side"),
+        ("scale", float, "S", "scale images by up to that share"),
+        ("shear", float, "DEG", "slant images by up to DEG degrees"),
         ("mixup", float, "A", "MixUp with Beta(A, A)"),
         (
             "teacher",
@@ -106,7 +111,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for title, options in OPTIONS.items():
         group = parser.add_argument_group(title)
         for flag, kind, metavar, text in options:
-            many: dict[str, Any] = {"nargs": "+"} if flag == "thresholds" else {}
+            many: dict[str, Any] = {"nargs": "+"} if flag in ("thresholds", "fan-in") else {}
             default = _DEFAULTS.get(flag.replace("-", "_"))
             # Empty and zero mean a choice that the text explains.
             shown = f"{text} (default: {default})" if default else text
@@ -132,8 +137,7 @@ def _choices(args: argparse.Namespace) -> dict[str, Any]:
     """Return the options that were given."""
     names = [flag.replace("-", "_") for options in OPTIONS.values() for flag, *_ in options]
     given = {n: getattr(args, n) for n in [*names, "flip"] if getattr(args, n) is not None}
-    if "thresholds" in given:
-        given["thresholds"] = tuple(given["thresholds"])
+    given |= {n: tuple(given[n]) for n in ("thresholds", "fan_in") if n in given}
     if args.sparsity is not None:
         # Rounded, so that 0.95 is the constraint 0.05 and not 0.05000000000000004.
         given["ec"] = round(1 - args.sparsity, 12)

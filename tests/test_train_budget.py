@@ -1,0 +1,103 @@
+"""A budget of look-up tables: the costs are the heaps', the price is one, the caps hold."""
+
+import pytest
+import torch
+
+from sbnn_hw.errors import ModelRejected
+from sbnn_hw.rtl_gen.heap import FAMILIES, lut_cost
+from sbnn_hw.train import TrainConfig
+from sbnn_hw.train.budget import SUM, LutBudget, neuron_costs
+from sbnn_hw.train.models import ModelConfig, build_model
+from sbnn_hw.train.signs import SignedWeight
+from sbnn_hw.train.sparsity import layers_of
+
+
+def made(domain="signed", model="mlp:40,30", shape=(8, 8, 1)):
+    torch.manual_seed(0)
+    return layers_of(build_model(ModelConfig(model, shape, 4, domain=domain)))
+
+
+def test_costs_are_those_of_heaps_with_the_threshold_in_the_middle():
+    costs = neuron_costs(40)
+    assert costs[:8] == [0, 0.25, 1, 1, 1, 1, 1, 2]
+    assert costs[13] == lut_cost((13,), 7, FAMILIES["xc7"]) == 6
+    assert costs[39] == lut_cost((39,), 20, FAMILIES["xc7"])
+    assert costs == sorted(costs)
+    with_q = neuron_costs(40, q_bits=4)
+    assert with_q[13] == lut_cost((15, 1, 1, 1), 15, FAMILIES["xc7"]) > costs[13]
+
+
+@pytest.mark.parametrize("domain", ["signed", "zero", "learned"])
+@pytest.mark.parametrize("luts", [80, 150, 400])
+def test_the_budget_is_kept_and_nearly_spent(domain, luts):
+    layers = made(domain)
+    budget = LutBudget(layers, caps=(0, 0, 8))
+    budget.refresh(luts + budget.fixed)
+    spent = budget.luts() - budget.fixed
+    assert spent <= luts
+    fan_in = [(x.signs() != (0 if domain == "signed" else -1)).sum(1) for x in layers]
+    assert fan_in[-1].tolist() == [8] * 4
+    # Counted anew: the tables of each neuron's taps, and the sums of the scores.
+    counted = sum(float(budget.costs[n][k]) for n in (0, 1) for k in fan_in[n]) + 4 * 8 * SUM
+    assert spent == pytest.approx(counted)
+    if spent < budget.largest - budget.fixed - 1:
+        assert spent > 0.8 * luts
+
+
+def test_a_neuron_keeps_its_largest_taps_and_no_more_than_its_cap():
+    layers = made()
+    LutBudget(layers, caps=(6, 3, 5)).refresh(1e9)
+    for layer, cap in zip(layers, (6, 3, 5), strict=True):
+        kept = layer.signs() != 0
+        assert kept.sum(1).tolist() == [cap] * len(kept)
+        sizes = layer.weight.detach().abs()
+        assert torch.equal(kept, sizes >= sizes.topk(cap, 1).values[:, -1:])
+
+
+def test_slack_widens_the_caps():
+    layers = made()
+    LutBudget(layers, caps=(6, 6, 6)).refresh(1e9, slack=1.0)
+    assert [int((x.signs() != 0).sum(1).max()) for x in layers] == [64, 40, 30]
+
+
+def test_a_neuron_without_taps_is_worth_nothing():
+    layers = made()
+    with torch.no_grad():
+        layers[0].weight[3] *= 1e-3
+    budget = LutBudget(layers, caps=(6, 6, 4))
+    budget.refresh(budget.fixed + 4 * 4 * SUM + 30)
+    assert int((layers[0].signs()[3] != 0).sum()) == 0
+    assert int((layers[0].signs() != 0).sum()) > 0
+
+
+def test_convolutions_pay_once_a_channel():
+    layers = made(model="conv:6,5/10", shape=(8, 8, 1))
+    budget = LutBudget(layers, caps=(6, 6, 6, 4))
+    budget.refresh(1e9)
+    assert budget.luts() == budget.fixed + 6 + 5 + 10 + 4 * 4 * SUM
+
+
+def test_signed_taps_that_are_not_there_still_learn():
+    latent = torch.tensor([0.9, -0.2, 0.1, -0.8], requires_grad=True)
+    tau = torch.tensor(0.5, requires_grad=True)
+    weights = SignedWeight.apply(latent, torch.tensor(0.5), tau, "identity", 1.0)
+    assert weights.tolist() == [1, 0, 0, -1]
+    weights.backward(torch.tensor([1.0, 2, 3, 4]))
+    assert latent.grad.tolist() == [1, 2, 3, 4]
+    assert tau.grad.item() == 2 * (1 - 4)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"luts": 100}, "go together"),
+        ({"method": "luts"}, "go together"),
+        ({"fan_in": (6,)}, "go with --method luts"),
+        ({"method": "luts", "luts": 9, "fan_in": (-1,)}, "must not be negative"),
+    ],
+)
+def test_refuses_budgets_that_make_no_sense(options, message):
+    with pytest.raises(ModelRejected, match=message):
+        TrainConfig(
+            **{"model": "sfc", "data": "mnist", "domain": "zero", "method": "none"} | options
+        )

@@ -1,0 +1,163 @@
+"""How few look-up tables: keep the taps that are worth what they cost in hardware.
+
+What a neuron costs is not its number of taps: up to six are one table, and beyond that the heaps'
+exact table tells. Each neuron keeps the largest taps, as many as are worth their tables at a price
+that is the same for all; the price is such that all tables together are the budget.
+"""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from sbnn_hw.rtl_gen.heap import FAMILIES, lut_cost
+from sbnn_hw.train.domains import Signed, Zero
+from sbnn_hw.train.layers import SparseBinaryConv2d, SparseBinaryLayer, SparseBinaryScores
+
+__all__ = ["LutBudget", "neuron_costs"]
+
+#: Most taps that a neuron may have while a budget is in force. Longer heaps cost evenly more.
+LONGEST = 96
+#: Tables of a bit that is added to a class score, and of a class in the search for the largest.
+SUM, CLASS = 0.75, 11
+#: A tap alone needs no table, but a register; the price of one in tables.
+WIRE = 0.25
+
+
+def neuron_costs(fan_in: int, *, q_bits: int = 0, family: str = "xc7") -> list[float]:
+    """Return the tables of a neuron with 0, 1, … ``fan_in`` taps, and ``q_bits`` bits of q.
+
+    The threshold is the one in the middle, where heaps are dear.
+    """
+    kind = FAMILIES[family]
+    costs = [0.0]
+    for taps in range(1, fan_in + 1):
+        columns = [taps + (1 if q_bits else 0)]
+        for column in range(q_bits):
+            if column == len(columns):
+                columns.append(0)
+            columns[column] += 1
+        most = sum(count << column for column, count in enumerate(columns))
+        cost = float(lut_cost(tuple(columns), (most + 1) // 2, kind)) if most > 1 else WIRE
+        costs.append(max(cost, costs[-1]))
+    return costs
+
+
+class LutBudget:
+    """Choose each neuron's taps so that a network takes a number of look-up tables.
+
+    The scores are not priced: their latent weights are of another size than those before a batch
+    norm, and every class needs its taps. Each class keeps its largest, up to the cap.
+
+    Parameters
+    ----------
+    layers : list of SparseBinaryLayer
+        All layers, in order; the last gives the scores.
+    caps : sequence of int
+        The most taps of a neuron, layer by layer (0: as many as pay; missing ones: 0).
+    """
+
+    def __init__(
+        self, layers: list[SparseBinaryLayer], *, caps: Sequence[int] = (), family: str = "xc7"
+    ) -> None:
+        self.layers = layers
+        self.costs: list[Tensor] = []
+        self.caps: list[int] = []
+        for number, layer in enumerate(layers):
+            longest = min(layer.fan_in, LONGEST)
+            cap = caps[number] if number < len(caps) else 0
+            self.caps.append(min(cap, longest) if cap else longest)
+            if isinstance(layer, SparseBinaryScores):
+                costs = [SUM * taps for taps in range(longest + 1)]
+            else:
+                q = 0 if isinstance(layer.domain, Signed | Zero) else _q_bits(layer)
+                costs = neuron_costs(longest, q_bits=q, family=family)
+            self.costs.append(torch.tensor(costs))
+
+    @property
+    def fixed(self) -> float:
+        """Tables that no choice of taps changes: the search for the largest score."""
+        return float(CLASS * len(self.layers[-1].weight))
+
+    @property
+    def largest(self) -> float:
+        """Tables if every neuron had as many taps as it may have before there are caps."""
+        return self.fixed + sum(
+            float(costs[-1]) * len(layer.weight)
+            for layer, costs in zip(self.layers, self.costs, strict=True)
+        )
+
+    @torch.no_grad()
+    def luts(self) -> float:
+        """Return the tables of the network as it is, by the same costs."""
+        total = self.fixed
+        for layer, costs in zip(self.layers, self.costs, strict=True):
+            fan_in = (layer.signs() != (0 if layer.domain.signed else -1)).flatten(1).sum(1)
+            total += float(costs[fan_in.clamp_max(len(costs) - 1).cpu()].sum())
+        return total
+
+    @torch.no_grad()
+    def refresh(self, luts: float, *, slack: float = 0.0) -> None:
+        """Set every neuron's cut so that the tables are at most ``luts``.
+
+        ``slack`` between 0 and 1 widens the caps: 1 is no cap at all.
+        """
+        ranked = [self._rank(layer, cap, slack) for layer, cap in self._pairs()]
+        room = luts - self.fixed
+        low, high = 0.0, 1.0
+        while self._spent(self._choose(ranked, high)) > room:
+            low, high = high, 2 * high
+            if high > 1e12:
+                break
+        for _ in range(20):
+            price = (low + high) / 2
+            if self._spent(self._choose(ranked, price)) > room:
+                low = price
+            else:
+                high = price
+        for layer, values, kept in zip(
+            self.layers, ranked, self._choose(ranked, high), strict=True
+        ):
+            # The smallest that is kept; nothing is above infinity.
+            cut = values.gather(1, (kept - 1).clamp_min(0).unsqueeze(1)).squeeze(1)
+            cut[kept == 0] = math.inf
+            layer.cut.copy_(cut.view(layer.cut.shape))
+
+    def _pairs(self) -> list[tuple[SparseBinaryLayer, int]]:
+        return list(zip(self.layers, self.caps, strict=True))
+
+    def _rank(self, layer: SparseBinaryLayer, cap: int, slack: float) -> Tensor:
+        """Return each neuron's largest values, in order, as many as it may keep."""
+        values = layer.weight.flatten(1)
+        values = values.abs() if layer.domain.signed else values
+        longest = min(layer.fan_in, LONGEST)
+        most = cap + round((longest - cap) * slack)
+        return values.topk(most, 1).values
+
+    def _choose(self, ranked: list[Tensor], price: float) -> list[Tensor]:
+        """Return how many taps each neuron keeps at a price for a table.
+
+        Layers are compared, so the size at which their latent weights start is taken out.
+        """
+        chosen = []
+        for layer, values, costs in zip(self.layers, ranked, self.costs, strict=True):
+            worth = values.cumsum(1) * layer.fan_in**0.5
+            worth -= price * costs[1 : values.shape[1] + 1].to(values)
+            best = worth.max(1)
+            chosen.append(torch.where(best.values > 0, best.indices + 1, 0))
+        if isinstance(self.layers[-1], SparseBinaryScores):
+            chosen[-1] = torch.full_like(chosen[-1], ranked[-1].shape[1])
+        return chosen
+
+    def _spent(self, chosen: list[Tensor]) -> float:
+        return sum(
+            float(costs.to(kept.device)[kept].sum())
+            for kept, costs in zip(chosen, self.costs, strict=True)
+        )
+
+
+def _q_bits(layer: SparseBinaryLayer) -> int:
+    """Return how many bits of q each neuron adds, for a ξ that balances one weight in twenty."""
+    inputs = layer.fan_in * (layer.groups if isinstance(layer, SparseBinaryConv2d) else 1)
+    return max(1, math.ceil(math.log2(0.05 * inputs + 1)))
