@@ -174,7 +174,7 @@ class TrainConfig:
         """What is done to the training images."""
         from sbnn_hw.train.data import Augmentation
 
-        return Augmentation(crop=self.crop, rotate=self.rotate, flip=self.flip, mixup=self.mixup)
+        return Augmentation(**{f.name: getattr(self, f.name) for f in fields(Augmentation)})
 
     def model_config(self, shape: tuple[int, int, int], classes: int) -> "ModelConfig":
         """Return the part that makes the model, for images of a shape."""
