@@ -52,8 +52,18 @@ class Estimate:
         return sum(self.stages.values())
 
 
-def estimate(network: Network, family: str) -> Estimate:
-    """Estimate the look-up tables of a network, without a shell."""
+def estimate(network: Network, family: str, *, searched: int = _SEARCHED) -> Estimate:
+    """Estimate the look-up tables of a network, without a shell.
+
+    Parameters
+    ----------
+    network : Network
+        What would be built.
+    family : str
+        For which FPGAs.
+    searched : int
+        The largest fan-in that is looked up; above it the cost is taken to grow evenly.
+    """
     kind = FAMILIES[family]
     stages = {}
     windows = any(isinstance(stage.operation, Conv2d | MaxPool2d) for stage in network.stages)
@@ -65,7 +75,7 @@ def estimate(network: Network, family: str) -> Estimate:
             case Encode():
                 cost = _encoder(operation, edge, kind, pixels=windows)
             case Linear() | Conv2d():
-                cost = _neurons(operation, edge, kind)
+                cost = _neurons(operation, edge, kind, searched)
                 if isinstance(operation, Conv2d):
                     cost += _lines(operation.window, edge, kind)
             case MaxPool2d():
@@ -78,11 +88,13 @@ def estimate(network: Network, family: str) -> Estimate:
     return Estimate(stages)
 
 
-def _heap(fan_in: int, threshold: int, bits: Sequence[int], kind: Family) -> float:
+def _heap(
+    fan_in: int, threshold: int, bits: Sequence[int], kind: Family, searched: int
+) -> float:
     """Return the tables of a neuron: its taps in the lowest column, and some bits of q."""
-    if fan_in > _SEARCHED:
-        full = _heap(_SEARCHED, _SEARCHED // 2, bits, kind)
-        return full * fan_in / _SEARCHED
+    if fan_in > searched:
+        full = _heap(searched, searched // 2, bits, kind, searched)
+        return full * fan_in / searched
     columns = [fan_in]
     for column in bits:
         columns += [0] * (column + 1 - len(columns))
@@ -93,7 +105,7 @@ def _heap(fan_in: int, threshold: int, bits: Sequence[int], kind: Family) -> flo
     return lut_cost(tuple(columns), threshold, kind)
 
 
-def _neurons(layer: Layer, edge: Edge, kind: Family) -> float:
+def _neurons(layer: Layer, edge: Edge, kind: Family, searched: int) -> float:
     """Return the tables of all neurons of a layer, and of the q that they share."""
     fan_in = layer.taps.fan_in
     bits: list[int] = []
@@ -114,7 +126,7 @@ def _neurons(layer: Layer, edge: Edge, kind: Family) -> float:
     middle = (fan_in + excess) // 2 if bits else thresholds
     pairs, counts = np.unique(np.stack([fan_in, middle]), axis=1, return_counts=True)
     cost = sum(
-        _heap(int(size), int(threshold), bits, kind) * int(count)
+        _heap(int(size), int(threshold), bits, kind, searched) * int(count)
         for (size, threshold), count in zip(pairs.T, counts, strict=True)
     )
     if edge.bits > 1:
