@@ -153,6 +153,7 @@ class LutBudget:
             cut = values.gather(1, (kept - 1).clamp_min(0).unsqueeze(1)).squeeze(1)
             cut[kept == 0] = math.inf
             layer.cut.copy_(cut.view(layer.cut.shape))
+            _break_ties(layer, kept)
 
     def _pairs(self) -> list[tuple[SparseBinaryLayer, int]]:
         return list(zip(self.layers, self.caps, strict=True))
@@ -185,6 +186,18 @@ class LutBudget:
             float(costs.to(kept.device)[kept].sum())
             for kept, costs in zip(chosen, self.costs, strict=True)
         )
+
+
+def _break_ties(layer: SparseBinaryLayer, kept: Tensor) -> None:
+    """Bring weights that are at the cut below it, where there are more than are to be kept."""
+    rows = layer.weight.data.flatten(1)
+    sizes = rows.abs() if layer.domain.signed else rows
+    cut = layer.cut.flatten()
+    excess = (sizes >= cut.unsqueeze(1)).sum(1) - kept
+    for row in excess.nonzero().flatten().tolist():
+        tied = (sizes[row] == cut[row]).nonzero().flatten()[-int(excess[row]) :]
+        below = torch.nextafter(cut[row], cut.new_tensor(-math.inf))
+        rows[row, tied] = below * rows[row, tied].sign() if layer.domain.signed else below
 
 
 def _q_bits(layer: SparseBinaryLayer) -> int:
