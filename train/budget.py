@@ -77,10 +77,17 @@ class LutBudget:
         All layers, in order; the last gives the scores.
     caps : sequence of int
         The most taps of a neuron, layer by layer (0: as many as pay; missing ones: 0).
+    input_bits : int
+        Bits of what the first layer reads; each of them is added up.
     """
 
     def __init__(
-        self, layers: list[SparseBinaryLayer], *, caps: Sequence[int] = (), family: str = "xc7"
+        self,
+        layers: list[SparseBinaryLayer],
+        *,
+        caps: Sequence[int] = (),
+        input_bits: int = 1,
+        family: str = "xc7",
     ) -> None:
         self.layers = layers
         self.costs: list[Tensor] = []
@@ -93,6 +100,8 @@ class LutBudget:
             self.caps.append(min(cap, longest) if cap else longest)
             if isinstance(layer, SparseBinaryScores):
                 costs = score_costs(longest, self._map_before(number))
+            elif not number and input_bits > 1:
+                costs = [SUM * input_bits * taps for taps in range(longest + 1)]
             else:
                 q = 0 if isinstance(layer.domain, Signed | Zero) else _q_bits(layer)
                 costs = neuron_costs(longest, q_bits=q, family=family)

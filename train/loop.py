@@ -26,7 +26,7 @@ from sbnn_hw.train.config import TrainConfig
 from sbnn_hw.train.data import TrainingImages, split_validation, to_tensors
 from sbnn_hw.train.folder import open_folder
 from sbnn_hw.train.idle import replace_idle
-from sbnn_hw.train.layers import SignActivation, SparseBinaryLayer
+from sbnn_hw.train.layers import InputEncoder, SignActivation, SparseBinaryLayer
 from sbnn_hw.train.models import build_model
 from sbnn_hw.train.norm import recompute_statistics
 from sbnn_hw.train.parallel import average, is_first, local_rank, process_group, world_size
@@ -193,9 +193,7 @@ class Trainer:
         )
         self.penalty = SparsityPenalty(config.gamma if config.method == "penalty" else 0.0)
         self.topk = TopK() if config.method == "topk" else None
-        self.budget = (
-            LutBudget(self.layers, caps=config.fan_in) if config.method == "luts" else None
-        )
+        self.budget = _budget_of(config, self.model) if config.method == "luts" else None
         self.steps_per_epoch = len(self.images) // config.batch
         self.epoch = 0
         self.best = _Best()
@@ -425,6 +423,12 @@ def choose_device(name: str) -> torch.device:
             f"use another --device, such as cpu, or fewer processes"
         )
     return device
+
+
+def _budget_of(config: TrainConfig, model: nn.Sequential) -> LutBudget:
+    """Return the budget for the layers of a model; pixels that are integers have eight bits."""
+    integers = isinstance(model[0], InputEncoder) and model[0].kind == "integer"
+    return LutBudget(layers_of(model), caps=config.fan_in, input_bits=8 if integers else 1)
 
 
 def _by_decay(model: nn.Module, decay: float) -> list[dict[str, Any]]:
