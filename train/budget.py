@@ -130,11 +130,10 @@ class LutBudget:
     @torch.no_grad()
     def luts(self) -> float:
         """Return the tables of the network as it is, by the same costs."""
-        total = self.fixed
-        for layer, costs in zip(self.layers, self.costs, strict=True):
-            fan_in = (layer.signs() != (0 if layer.domain.signed else -1)).flatten(1).sum(1)
-            total += float(costs[fan_in.clamp_max(len(costs) - 1).cpu()].sum())
-        return total
+        present = [layer.signs() != (0 if layer.domain.signed else -1) for layer in self.layers]
+        taps = [rows.flatten(1).sum(1) for rows in present]
+        columns = [rows.flatten(1).nonzero() for rows in present]
+        return self.fixed + self._spent(taps, columns)
 
     @torch.no_grad()
     def refresh(self, luts: float, *, slack: float = 0.0) -> None:
@@ -144,18 +143,27 @@ class LutBudget:
         """
         ranked = [self._rank(layer, cap, slack) for layer, cap in self._pairs()]
         room = luts - self.fixed
+
+        def spent(price: float) -> float:
+            kept = self._choose(ranked, price)
+            columns = []
+            for (_, places), taps in zip(ranked, kept, strict=True):
+                at = (torch.arange(places.shape[1], device=taps.device) < taps[:, None]).nonzero()
+                columns.append(torch.stack([at[:, 0], places[at[:, 0], at[:, 1]]], 1))
+            return self._spent(kept, columns)
+
         low, high = 0.0, 1.0
-        while self._spent(self._choose(ranked, high)) > room:
+        while spent(high) > room:
             low, high = high, 2 * high
             if high > 1e12:
                 break
         for _ in range(20):
             price = (low + high) / 2
-            if self._spent(self._choose(ranked, price)) > room:
+            if spent(price) > room:
                 low = price
             else:
                 high = price
-        for layer, values, kept in zip(
+        for layer, (values, _), kept in zip(
             self.layers, ranked, self._choose(ranked, high), strict=True
         ):
             # The smallest that is kept; nothing is above infinity.
@@ -167,34 +175,55 @@ class LutBudget:
     def _pairs(self) -> list[tuple[SparseBinaryLayer, int]]:
         return list(zip(self.layers, self.caps, strict=True))
 
-    def _rank(self, layer: SparseBinaryLayer, cap: int, slack: float) -> Tensor:
-        """Return each neuron's largest values, in order, as many as it may keep."""
+    def _rank(self, layer: SparseBinaryLayer, cap: int, slack: float) -> tuple[Tensor, Tensor]:
+        """Return each neuron's largest values in order, as many as it may keep, and their places."""
         values = layer.weight.flatten(1)
         values = values.abs() if layer.domain.signed else values
         longest = max(cap, min(layer.fan_in, LONGEST))
         most = cap + round((longest - cap) * slack)
-        return values.topk(most, 1).values
+        found = values.topk(most, 1)
+        return found.values, found.indices
 
-    def _choose(self, ranked: list[Tensor], price: float) -> list[Tensor]:
+    def _choose(self, ranked: list[tuple[Tensor, Tensor]], price: float) -> list[Tensor]:
         """Return how many taps each neuron keeps at a price for a table.
 
         Layers are compared, so the size at which their latent weights start is taken out.
         """
         chosen = []
-        for layer, values, costs in zip(self.layers, ranked, self.costs, strict=True):
+        for layer, (values, _), costs in zip(self.layers, ranked, self.costs, strict=True):
             worth = values.cumsum(1) * layer.fan_in**0.5
             worth -= price * costs[1 : values.shape[1] + 1].to(values)
             best = worth.max(1)
             chosen.append(torch.where(best.values > 0, best.indices + 1, 0))
         if isinstance(self.layers[-1], SparseBinaryScores):
-            chosen[-1] = torch.full_like(chosen[-1], ranked[-1].shape[1])
+            chosen[-1] = torch.full_like(chosen[-1], ranked[-1][0].shape[1])
         return chosen
 
-    def _spent(self, chosen: list[Tensor]) -> float:
-        return sum(
-            float(costs.to(kept.device)[kept].sum())
-            for kept, costs in zip(chosen, self.costs, strict=True)
-        )
+    def _spent(self, taps: list[Tensor], columns: list[Tensor]) -> float:
+        """Return the tables of the neurons that are read; others are not built.
+
+        ``columns`` holds for each layer the neuron and the input of each of its taps.
+        """
+        total = 0.0
+        read = torch.ones_like(taps[-1], dtype=torch.bool)
+        for number in reversed(range(len(self.layers))):
+            costs = self.costs[number].to(read.device)
+            total += float(costs[taps[number].clamp_max(len(costs) - 1)][read].sum())
+            if not number:
+                break
+            neurons, inputs = columns[number].unbind(1)
+            before = self.layers[number - 1]
+            # What a neuron of the layer before is to this one: an input, a channel of a window,
+            # or all places of a channel behind a flatten.
+            layer = self.layers[number]
+            share = layer.fan_in // len(before.weight)
+            if isinstance(layer, SparseBinaryConv2d) and layer.groups > 1:
+                read = torch.ones(len(before.weight), dtype=torch.bool, device=read.device)
+                continue
+            seen = inputs[read[neurons]] // share
+            read = torch.zeros(len(before.weight), dtype=torch.bool, device=read.device)
+            read[seen] = True
+        return total
 
 
 def _break_ties(layer: SparseBinaryLayer, kept: Tensor) -> None:
