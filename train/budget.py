@@ -176,7 +176,7 @@ class LutBudget:
         return list(zip(self.layers, self.caps, strict=True))
 
     def _rank(self, layer: SparseBinaryLayer, cap: int, slack: float) -> tuple[Tensor, Tensor]:
-        """Return each neuron's largest values in order, as many as it may keep, and their places."""
+        """Return the largest values of each neuron, as many as it may keep, and their places."""
         values = layer.weight.flatten(1)
         values = values.abs() if layer.domain.signed else values
         longest = max(cap, min(layer.fan_in, LONGEST))
