@@ -53,7 +53,8 @@ def pareto(findings: Iterable[Finding]) -> list[Finding]:
     One beats another if it is at least as good in both and better in one. Of equals the first
     trial stays.
 
-    >>> [f.number for f in pareto([Finding(0, 0.9, 500), Finding(1, 0.8, 600), Finding(2, 0.95, 900)])]
+    >>> sizes = [(0.9, 500), (0.8, 600), (0.95, 900)]
+    >>> [f.number for f in pareto(Finding(n, *size) for n, size in enumerate(sizes))]
     [0, 2]
     """
     best: list[Finding] = []
@@ -138,18 +139,24 @@ def write_front(
     return result
 
 
+_COLUMNS = (
+    *("trial", "validation", "LUTs, estimated", "network", "domain", "method", "epochs", "seed"),
+    "checkpoint",
+)
+
+
 def _markdown(result: dict[str, Any]) -> str:
     counts = result["trials"]
     lines = [
         f"# The front of study {result['study']}, on {result['data']}",
         "",
-        f"{counts['complete']} trials ran to their end, {counts['pruned']} were stopped early, "
-        f"{counts['refused']} were refused. Accuracy is on validation images, held out from the "
-        "training images; no test image was looked at. Look-up tables are estimated from the "
+        f"Trials: {counts['complete']} ran to their end, {counts['pruned']} were stopped early,",
+        f"{counts['refused']} were refused. Accuracy is on validation images, held out from the",
+        "training images; no test image was looked at. Look-up tables are estimated from the",
         "heaps' exact costs, with encoder, q and argmax; nothing was synthesised.",
         "",
-        "| trial | validation | LUTs, estimated | network | domain | method | epochs | seed | checkpoint |",
-        "|---|---|---|---|---|---|---|---|---|",
+        f"| {' | '.join(_COLUMNS)} |",
+        "|---" * len(_COLUMNS) + "|",
     ]
     for each in result["front"]:
         mark = "ˢ" if each["domain"] == "signed" else ""

@@ -1,4 +1,4 @@
-"""The search itself: take a trial, train it, keep it if nothing beats it; until there are enough."""
+"""The search itself: take a trial, train it, keep it if nothing beats it; until all are done."""
 
 import time
 from collections.abc import Callable

@@ -229,7 +229,9 @@ def make_config(space: Space, suggest: Suggest, *, data: str, **fixed: Any) -> T
         options["encoder"] = encoder = pick("encoder")
         if encoder in ("thermometer", "learned"):
             count = pick("levels")
-            options["thresholds"] = tuple(round(256 * (n + 1) / (count + 1)) for n in range(count))
+            # Multiples of eight look at five bits of a pixel: half a table each.
+            steps = range(1, count + 1)
+            options["thresholds"] = tuple(8 * round(32 * n / (count + 1)) for n in steps)
         elif encoder == "threshold" and "level" in entries:
             options["thresholds"] = (pick("level"),)
     options["method"] = method = pick("method")

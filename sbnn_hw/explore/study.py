@@ -34,8 +34,8 @@ STARTUP = 4
 STEPS, WARM_UP = 30, 10
 
 
-class Pruned(Exception):  # noqa: N818 (no error: the trial is told so)
-    """This trial is worse than others of its size; go on to the next."""
+class Pruned(Exception):
+    """The trial is worse than others of its size; go on to the next."""
 
 
 def _start_of(pid: int) -> str:
