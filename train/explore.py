@@ -6,16 +6,20 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import torch
+
 from sbnn_hw import datasets
 from sbnn_hw.datasets import ImageFolder, Images
 from sbnn_hw.errors import UsageError
+from sbnn_hw.netlist import Network
 from sbnn_hw.train.checkpoint import Checkpoint, save_checkpoint
 from sbnn_hw.train.config import TrainConfig
+from sbnn_hw.train.data import TrainingImages
 from sbnn_hw.train.fold import fold_model
 from sbnn_hw.train.loop import Trainer
 from sbnn_hw.train.progress import Progress
 
-__all__ = ["Runner"]
+__all__ = ["Runner", "save_and_fold"]
 
 
 class Runner:
@@ -52,8 +56,8 @@ class Runner:
         config: TrainConfig,
         begin: Callable[[int], None],
         report: Callable[[float, int], None],
-    ) -> Checkpoint:
-        """Train to the end, unless ``report`` raises.
+    ) -> tuple[Checkpoint, Images]:
+        """Train to the end, unless ``report`` raises; return the validation images too.
 
         ``begin`` is told the number of weights, ``report`` each epoch's accuracy on validation
         images and its number.
@@ -70,13 +74,19 @@ class Runner:
                 row = trainer.run_epoch(progress)
                 progress.epoch(row, config.epochs)
                 report(row["validation"], trainer.epoch)
-        return trainer.checkpoint()
+        return trainer.checkpoint(), _as_bytes(trainer.validation)
 
 
-def save_and_estimate(checkpoint: Checkpoint, path: Path) -> int:
-    """Write a checkpoint; return the look-up tables of its network, estimated for 7-series."""
-    from sbnn_hw.rtl_gen.estimate import estimate
+def _as_bytes(images: TrainingImages) -> Images:
+    """Return images as data sets have them, channels last."""
+    batches = list(images.evaluation_batches())
+    pixels = torch.cat([pixels for pixels, _ in batches]).permute(0, 2, 3, 1)
+    labels = torch.cat([labels for _, labels in batches])
+    return Images(*(values.to(torch.uint8).contiguous().numpy() for values in (pixels, labels)))
 
+
+def save_and_fold(checkpoint: Checkpoint, path: Path) -> Network:
+    """Return the integer network of a checkpoint, which is written."""
     network = fold_model(checkpoint.model, checkpoint.config.shape).network
     save_checkpoint(path, checkpoint)
-    return estimate(network, "xc7", searched=1 << 30).luts
+    return network

@@ -124,7 +124,7 @@ def run(args: argparse.Namespace) -> None:
     _check(args)
     space = load_space(args.space or SHIPPED)
     require_torch()
-    for module, what in (("optuna", "explore"), ("matplotlib", "train")):
+    for module, what in (("optuna", "explore"), ("matplotlib", "train"), ("amaranth", "flow")):
         if importlib.util.find_spec(module) is None:
             raise ToolMissing(f"A search needs {module} (pip install 'sbnn-hw[{what}]')")
     from sbnn_hw.explore.front import JSON, MARKDOWN, PLOT

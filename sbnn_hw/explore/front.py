@@ -116,8 +116,10 @@ def write_front(
         "version": __version__,
         **facts,
         "units": {
-            "validation": "share of validation images, which the epoch was chosen on too",
-            "luts": "LUT of a 7-series FPGA, estimated from the heaps' costs, not synthesised",
+            "validation": "share of validation images, by the integer network; the epoch was "
+            "chosen on them too",
+            "luts": "LUT of a 7-series FPGA, of the design as it would be generated, not "
+            "synthesised",
         },
         "trials": counts,
         "front": entries,
@@ -151,9 +153,10 @@ def _markdown(result: dict[str, Any]) -> str:
         f"# The front of study {result['study']}, on {result['data']}",
         "",
         f"Trials: {counts['complete']} ran to their end, {counts['pruned']} were stopped early,",
-        f"{counts['refused']} were refused. Accuracy is on validation images, held out from the",
-        "training images; no test image was looked at. Look-up tables are estimated from the",
-        "heaps' exact costs, with encoder, q and argmax; nothing was synthesised.",
+        f"{counts['refused']} were refused. Accuracy is the integer network's on validation",
+        "images, held out from the training images; no test image was looked at. Look-up tables",
+        "are those of the design as it would be generated, with encoder, q and argmax; nothing was",
+        "synthesised.",
         "",
         f"| {' | '.join(_COLUMNS)} |",
         "|---" * len(_COLUMNS) + "|",

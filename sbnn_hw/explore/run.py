@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sbnn_hw.errors import ModelRejected, OutputRefused
+from sbnn_hw.explore.cost import tables_of
 from sbnn_hw.explore.front import checkpoint_name, pareto, write_front
 from sbnn_hw.explore.space import Space, make_config
 from sbnn_hw.files import in_turn
@@ -93,7 +94,7 @@ def _run(
 ) -> ModelRejected | None:
     """Run one trial, and tell the study what came of it."""
     from sbnn_hw.explore.study import Pruned, size_class
-    from sbnn_hw.train.explore import save_and_estimate
+    from sbnn_hw.train.explore import save_and_fold
 
     started = time.monotonic()
     reached = 0
@@ -119,8 +120,9 @@ def _run(
             reached = epoch
             trial.report(accuracy, epoch, config.epochs)
 
-        checkpoint = runner.train(config, begin, report)
-        luts = save_and_estimate(checkpoint, search.out / checkpoint_name(trial.number))
+        checkpoint, held_out = runner.train(config, begin, report)
+        network = save_and_fold(checkpoint, search.out / checkpoint_name(trial.number))
+        luts = tables_of(network)
     except Pruned:
         trial.pruned(config.to_dict(), reached)
         say(f"trial {trial.number:4}  stopped after epoch {reached}: others of its size are ahead")
@@ -129,7 +131,8 @@ def _run(
         trial.refused(error)
         say(f"trial {trial.number:4}  refused: {error}")
         return error
-    accuracy = checkpoint.metrics["validation"]
+    # The integer network's, as the hardware will have it: torch's floats break ties by rounding.
+    accuracy = network.accuracy(held_out.pixels, held_out.labels)
     seconds = time.monotonic() - started
     # The checkpoint lies there before the study says so: nothing on the front is without one.
     trial.complete(accuracy, luts, config.to_dict(), seconds)
