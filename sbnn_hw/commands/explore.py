@@ -5,6 +5,7 @@ import importlib.util
 import json
 import logging
 import re
+from contextlib import closing
 from pathlib import Path
 
 from sbnn_hw.commands.common import add_data_root, add_json
@@ -145,7 +146,8 @@ def run(args: argparse.Namespace) -> None:
         prune=not args.no_prune,
         stale=args.stale,
     )
-    result = explore(search, study, runner, args.trials, logger.info)
+    with closing(study):
+        result = explore(search, study, runner, args.trials, logger.info)
     if args.json:
         print(json.dumps(result))
         return

@@ -144,6 +144,12 @@ class Study:
                     f"{_short(value)}; use the same, or another --study"
                 )
 
+    def close(self) -> None:
+        """Let go of the storage."""
+        self._storage.remove_session()
+        if isinstance(self._storage, RDBStorage):
+            self._storage.engine.dispose()
+
     # What there is
 
     def _trials(self) -> list[FrozenTrial]:
