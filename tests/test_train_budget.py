@@ -101,3 +101,13 @@ def test_refuses_budgets_that_make_no_sense(options, message):
         TrainConfig(
             **{"model": "sfc", "data": "mnist", "domain": "zero", "method": "none"} | options
         )
+
+
+def test_ties_at_the_cut_are_broken():
+    layers = made()
+    with torch.no_grad():
+        for layer in layers:
+            layer.weight.copy_(layer.weight.sign() * 0.25)
+    budget = LutBudget(layers, caps=(6, 5, 4))
+    budget.refresh(1e9)
+    assert [set((x.signs() != 0).sum(1).tolist()) for x in layers] == [{6}, {5}, {4}]

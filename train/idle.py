@@ -117,6 +117,8 @@ def replace_idle(
             after.weight[:, here] += after.weight[:, there]
         again = outputs[layer].constant.clone()
         again[list(same)] = True
+        # Those that have no taps took nothing, and grow again from where they are.
+        again &= _present(layer).flatten(1).any(1)
         idle = again.nonzero().flatten()
         if len(idle):
             _begin_anew(layer, _norm_behind(modules, layer), idle, optimiser)
