@@ -438,6 +438,17 @@ def test_no_more_trials_are_taken_than_asked_for(tmp_path, space_file):
     assert [trial and trial.number for trial in taken] == [0, 1, 2, None, None]
 
 
+def test_of_two_that_ask_at_once_the_second_goes_without(tmp_path, space_file, monkeypatch):
+    facts = study_facts(space_file)
+    assert Study("s", str(tmp_path / "j"), facts).take(1).number == 0
+    # As it was when both of them counted.
+    none = dict.fromkeys(COUNTS, 0)
+    monkeypatch.setattr(Study, "counts", lambda _: none)
+    assert Study("s", str(tmp_path / "j"), facts).take(1) is None
+    states = [state for state, *_ in attributes(tmp_path / "j", "s")]
+    assert states == ["RUNNING", "FAIL"]
+
+
 def test_a_silent_trial_of_another_machine_is_run_again(tmp_path, space_file, monkeypatch):
     facts = study_facts(space_file)
     with monkeypatch.context() as patch:
