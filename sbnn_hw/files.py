@@ -11,7 +11,7 @@ from typing import IO, Any
 
 from sbnn_hw.errors import OutputRefused
 
-__all__ = ["check_writable", "exclusive", "remove_partials", "write_atomically"]
+__all__ = ["check_writable", "exclusive", "in_turn", "remove_partials", "write_atomically"]
 
 
 def check_writable(path: Path) -> None:
@@ -43,6 +43,16 @@ def exclusive(path: Path) -> Iterator[None]:
             yield
         finally:
             lock.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def in_turn(path: Path) -> Iterator[None]:
+    """Let processes that write ``path`` and what belongs to it do so one after another."""
+    check_writable(path)
+    # It stays: whoever waits for it holds this very file.
+    with path.with_name(f".{path.name}.turn").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def remove_partials(path: Path) -> None:

@@ -22,7 +22,12 @@ FOLDERS = [
     if (ROOT / folder).is_dir()
 ]
 #: Who may import what.
-HOME = {"torch": {"train"}, "amaranth": {"rtl_gen", "boards"}, "amaranth_boards": {"boards"}}
+HOME = {
+    "torch": {"train"},
+    "amaranth": {"rtl_gen", "boards"},
+    "amaranth_boards": {"boards"},
+    "optuna": {"sbnn_hw"},
+}
 
 
 def packages_on_disk():
@@ -64,6 +69,17 @@ def test_heavy_dependencies_stay_in_their_folder():
                 # Between folders always by the one root.
                 assert root not in ("train", "rtl_gen", "sim", "boards"), f"{path} imports {name}"
     assert "torch" in seen
+
+
+def test_one_file_knows_optuna():
+    """And SQLAlchemy, which comes with it."""
+    users = {
+        path.relative_to(ROOT).as_posix()
+        for folder in FOLDERS
+        for path in (ROOT / folder).rglob("*.py")
+        if {"optuna", "sqlalchemy"} & {name.split(".")[0] for name in imports_of(path)}
+    }
+    assert users == {"sbnn_hw/explore/study.py"}
 
 
 def test_makefile_checks_the_types_of_every_folder():

@@ -14,16 +14,21 @@ if TYPE_CHECKING:
     from matplotlib.text import Annotation
     from matplotlib.transforms import Bbox
 
-__all__ = ["Point", "draw", "front", "make_figure", "points_of"]
+__all__ = ["Point", "draw", "draw_points", "front", "make_figure", "points_of"]
 
 #: Mark, colour and words of each kind.
 _KINDS = {
     "ours": ("o", "#0b5394", "sbnn-hw, by Yosys"),
+    "found": ("o", "#0b5394", "sbnn-hw: validation, LUTs estimated"),
+    "beaten": (".", "#9fc5e8", "other trials"),
     "dense": ("s", "#b45f06", "dense ±1, same generator"),
     "untrained": ("|", "#b45f06", "dense ±1, untrained: no accuracy"),
     "published": ("^", "#555555", "published"),
     "unverified": ("v", "#999999", "published, not verified"),
 }
+
+#: Networks of this toolkit: a panel is for a data set that has one, and a line joins the best.
+_OWN = ("ours", "found")
 
 #: Where a label may stand beside its point, in points; nearest and plainest first.
 _PLACES = [
@@ -86,7 +91,7 @@ def make_figure(points: Sequence[Point]) -> tuple["Figure", list["Annotation"]]:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    ours = {point.data for point in points if point.kind == "ours"}
+    ours = {point.data for point in points if point.kind in _OWN}
     panels = [d for d in dict.fromkeys(p.data for p in points) if d in ours]
     # The data set with most points first, and with most room.
     panels.sort(key=lambda data: -sum(point.data == data for point in points))
@@ -132,6 +137,8 @@ def _panel(axis: "Axes", data: str, points: Sequence[Point]) -> list["Annotation
             zorder=3,
         )
         for point, height in zip(chosen, heights, strict=True):
+            if not point.name:
+                continue
             labels.append(
                 axis.annotate(
                     point.name,
@@ -143,13 +150,16 @@ def _panel(axis: "Axes", data: str, points: Sequence[Point]) -> list["Annotation
                     arrowprops={"arrowstyle": "-", "color": colour, "lw": 0.4, "shrinkB": 3},
                 )
             )
-    best = front([point for point in points if point.kind == "ours"])
+    best = front([point for point in points if point.kind in _OWN])
     axis.step(
         [p.luts for p in best], [p.accuracy or 0 for p in best], where="post", color="#0b5394", lw=1
     )
     axis.set_title(data, loc="left", fontsize=11)
     axis.set_xlabel("look-up tables")
-    axis.set_ylabel("test accuracy, %")
+    found = any(point.kind == "found" for point in points)
+    published = any(point.kind in ("published", "unverified") for point in points)
+    both = "accuracy, %: validation here, test elsewhere" if published else "validation accuracy, %"
+    axis.set_ylabel(both if found else "test accuracy, %")
     axis.grid(which="both", alpha=0.25)
     axis.spines[["top", "right"]].set_visible(False)
     axis.legend(
@@ -189,10 +199,14 @@ def text_box(label: "Annotation") -> "Bbox":
 
 def draw(results: dict[str, Any], stem: Path) -> list[Path]:
     """Draw the picture as PNG and SVG; the same results give the same bytes."""
+    return draw_points(points_of(results), stem)
+
+
+def draw_points(points: Sequence[Point], stem: Path) -> list[Path]:
+    """Draw networks as PNG and SVG, if one of them is of this toolkit."""
     import matplotlib as mpl
 
-    points = points_of(results)
-    if not any(point.kind == "ours" for point in points):
+    if not any(point.kind in _OWN for point in points):
         return []
     paths = []
     with mpl.rc_context({"svg.hashsalt": "sbnn-hw", "svg.fonttype": "none"}):

@@ -1,0 +1,157 @@
+"""``sbnn-hw explore``: search for networks that are accurate and small."""
+
+import argparse
+import importlib.util
+import json
+import logging
+import re
+from contextlib import closing
+from pathlib import Path
+
+from sbnn_hw.commands.common import add_data_root, add_json
+from sbnn_hw.errors import ToolMissing, UsageError
+from sbnn_hw.files import check_writable
+from sbnn_hw.models import require_torch
+
+logger = logging.getLogger("sbnn_hw")
+
+JOURNAL = "study.journal"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of this command."""
+    parser.add_argument("--data", metavar="NAME", required=True, help="data set to train on")
+    add_data_root(parser)
+    parser.add_argument(
+        "--out",
+        metavar="DIR",
+        type=Path,
+        required=True,
+        help="folder for the front: its checkpoints, front.json, front.md and picture",
+    )
+    parser.add_argument(
+        "--storage",
+        metavar="WHERE",
+        help="where the study is kept, so that several machines can share it: a file in a folder "
+        f"that all see, or a database's URL (default: {JOURNAL} in --out)",
+    )
+    parser.add_argument(
+        "--study", metavar="NAME", help="name of the study in its storage (default: the data set's)"
+    )
+    parser.add_argument(
+        "--space",
+        metavar="FILE",
+        type=Path,
+        help="what is tried, as TOML (default: the space.toml of this package)",
+    )
+    parser.add_argument(
+        "--trials",
+        metavar="N",
+        type=int,
+        default=20,
+        help="trials that the study shall have, by all processes (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--epochs",
+        metavar="E",
+        type=int,
+        default=10,
+        help="epochs a trial, at most (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--seconds",
+        metavar="S",
+        type=float,
+        help="seconds of training a trial; one epoch is timed first, and so many run as fit",
+    )
+    parser.add_argument(
+        "--validation",
+        metavar="N",
+        type=int,
+        default=5000,
+        help="training images held out to choose by, a fifth at most (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--seed",
+        metavar="S",
+        type=int,
+        default=0,
+        help="of what is picked; networks have seeds of their own (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--threads",
+        metavar="N",
+        type=int,
+        default=1,
+        help="threads of torch (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--no-prune", action="store_true", help="train every trial to its end, however it goes"
+    )
+    parser.add_argument(
+        "--stale",
+        metavar="S",
+        type=float,
+        default=3600.0,
+        help="run a trial again if another machine has said nothing of it for so many seconds "
+        "(default: %(default)g)",
+    )
+    add_json(parser)
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Refuse numbers that cannot be meant."""
+    for flag, value, least, most in (
+        ("trials", args.trials, 1, 10**6),
+        ("epochs", args.epochs, 1, 10**6),
+        ("validation", args.validation, 1, 10**9),
+        ("seed", args.seed, 0, 2**31),
+        ("threads", args.threads, 1, 1024),
+        ("stale", args.stale, 1, 10**9),
+        ("seconds", args.seconds, 0.001, 10**9),
+    ):
+        if value is not None and not least <= value <= most:
+            raise UsageError(f"--{flag} must be between {least} and {most}, not {value}")
+    if args.study is not None and not re.fullmatch(r"[\w.-]{1,100}", args.study):
+        raise UsageError(
+            f"A study's name must be letters, digits, dots and dashes, not {args.study!r}"
+        )
+
+
+def run(args: argparse.Namespace) -> None:
+    """Search, and show the front."""
+    from sbnn_hw.explore.space import SHIPPED, load_space
+
+    _check(args)
+    space = load_space(args.space or SHIPPED)
+    require_torch()
+    for module, what in (("optuna", "explore"), ("matplotlib", "train"), ("amaranth", "flow")):
+        if importlib.util.find_spec(module) is None:
+            raise ToolMissing(f"A search needs {module} (pip install 'sbnn-hw[{what}]')")
+    from sbnn_hw.explore.front import JSON, MARKDOWN, PLOT
+    from sbnn_hw.explore.run import Search, explore
+    from sbnn_hw.explore.study import Study
+    from sbnn_hw.train.explore import Runner
+
+    check_writable(args.out / JSON)
+    runner = Runner(args.data, args.data_root)
+    search = Search(
+        space, args.data, args.out, args.epochs, args.seconds, args.validation, args.threads
+    )
+    study = Study(
+        args.study or args.data,
+        args.storage or str(args.out / JOURNAL),
+        search.facts(),
+        seed=args.seed,
+        prune=not args.no_prune,
+        stale=args.stale,
+    )
+    with closing(study):
+        result = explore(search, study, runner, args.trials, logger.info)
+    if args.json:
+        print(json.dumps(result))
+        return
+    print((args.out / MARKDOWN).read_text(encoding="utf-8"))
+    for name in (MARKDOWN, JSON, f"{PLOT}.png", f"{PLOT}.svg"):
+        if (args.out / name).is_file():
+            print(f"written  {args.out / name}")

@@ -1,0 +1,169 @@
+"""The search itself: take a trial, train it, keep it if nothing beats it; until all are done."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sbnn_hw.errors import ModelRejected, OutputRefused
+from sbnn_hw.explore.cost import tables_of
+from sbnn_hw.explore.front import checkpoint_name, pareto, write_front
+from sbnn_hw.explore.space import Space, make_config
+from sbnn_hw.files import in_turn
+from sbnn_hw.train.config import TrainConfig
+
+if TYPE_CHECKING:
+    from sbnn_hw.explore.study import Study, Trial
+    from sbnn_hw.train.explore import Runner
+
+__all__ = ["Search", "explore", "keep_front"]
+
+#: If so many trials were refused and none went well, the space is wrong.
+REFUSED = 3
+
+
+@dataclass(frozen=True)
+class Search:
+    """What a search does in every trial.
+
+    Parameters
+    ----------
+    space : Space
+        What is tried.
+    data : str
+        The data set.
+    out : Path
+        Folder of the front and of its checkpoints.
+    epochs : int
+        Epochs a trial, at most.
+    seconds : float, optional
+        Seconds of training a trial; epochs are fewer if that many do not fit.
+    validation, threads : int
+        As in training.
+    """
+
+    space: Space
+    data: str
+    out: Path
+    epochs: int
+    seconds: float | None
+    validation: int
+    threads: int
+
+    def facts(self) -> dict[str, Any]:
+        """Return what all trials of a study have in common, in plain values."""
+        return {
+            "data": self.data,
+            "epochs": self.epochs,
+            "seconds": self.seconds,
+            "validation": self.validation,
+            "space": self.space.plain(),
+        }
+
+
+def explore(
+    search: Search, study: "Study", runner: "Runner", trials: int, say: Callable[[str], None]
+) -> dict[str, Any]:
+    """Run trials until the study has ``trials`` of them; return the front in plain values."""
+    result = keep_front(search, study)
+    refusals: list[ModelRejected] = []
+    while (trial := study.take(trials)) is not None:
+        try:
+            outcome = _run(search, study, trial, runner, say)
+        except KeyboardInterrupt:
+            trial.again()
+            say(f"trial {trial.number:4}  stopped; the same command goes on, and runs it again")
+            raise
+        if isinstance(outcome, ModelRejected):
+            refusals.append(outcome)
+        result = keep_front(search, study)
+        if len(refusals) >= REFUSED and not result["trials"]["complete"]:
+            raise ModelRejected(f"No trial went well; the last one said: {refusals[-1]}")
+    if running := result["trials"]["running"]:
+        say(f"other processes are still at {running} trials")
+    return result
+
+
+def _run(
+    search: Search,
+    study: "Study",
+    trial: "Trial",
+    runner: "Runner",
+    say: Callable[[str], None],
+) -> ModelRejected | None:
+    """Run one trial, and tell the study what came of it."""
+    from sbnn_hw.explore.study import Pruned, size_class
+    from sbnn_hw.train.explore import save_and_fold
+
+    started = time.monotonic()
+    reached = 0
+    try:
+        config = make_config(
+            search.space,
+            trial.suggest,
+            data=search.data,
+            epochs=search.epochs,
+            validation=search.validation,
+            threads=search.threads,
+        )
+        say(f"trial {trial.number:4}  {describe(config)}")
+        if search.seconds is not None:
+            config = runner.epochs_within(config, search.seconds)
+
+        def begin(weights: int) -> None:
+            size = config.luts or config.ec * weights
+            trial.begin(f"{config.method} {size_class(size)}")
+
+        def report(accuracy: float, epoch: int) -> None:
+            nonlocal reached
+            reached = epoch
+            trial.report(accuracy, epoch, config.epochs)
+
+        checkpoint, held_out = runner.train(config, begin, report)
+        network = save_and_fold(checkpoint, search.out / checkpoint_name(trial.number))
+        luts = tables_of(network)
+    except Pruned:
+        trial.pruned(config.to_dict(), reached)
+        say(f"trial {trial.number:4}  stopped after epoch {reached}: others of its size are ahead")
+        return None
+    except ModelRejected as error:
+        trial.refused(error)
+        say(f"trial {trial.number:4}  refused: {error}")
+        return error
+    # The integer network's, as the hardware will have it: torch's floats break ties by rounding.
+    accuracy = network.accuracy(held_out.pixels, held_out.labels)
+    seconds = time.monotonic() - started
+    # The checkpoint lies there before the study says so: nothing on the front is without one.
+    trial.complete(accuracy, luts, config.to_dict(), seconds)
+    say(
+        f"trial {trial.number:4}  validation {accuracy:.2%}, {luts:,} LUTs estimated, "
+        f"{seconds:.0f} s"
+    )
+    return None
+
+
+def describe(config: TrainConfig) -> str:
+    """Return a run's choices in a few words."""
+    limit = f"{config.luts:,} LUTs" if config.luts else f"{config.method} {config.ec:.3g}"
+    encoder = f"{config.encoder} {'/'.join(map(str, config.thresholds))}".strip()
+    return (
+        f"{config.model}, {limit}, {config.domain}, {encoder or 'own encoder'}, seed {config.seed}"
+    )
+
+
+def keep_front(search: Search, study: "Study") -> dict[str, Any]:
+    """Write the front as it is, and remove checkpoints of trials that are not on it."""
+    with in_turn(search.out / "front"):
+        ended = study.ended()
+        findings = study.findings()
+        wanted = {checkpoint_name(each.number) for each in pareto(findings)}
+        for name in {checkpoint_name(number) for number in ended} - wanted:
+            try:
+                (search.out / name).unlink(missing_ok=True)
+            except OSError as error:
+                raise OutputRefused(
+                    f"Cannot remove {search.out / name}: {error.strerror or error}"
+                ) from None
+        facts = {"study": study.name, **search.facts()}
+        return write_front(search.out, findings, facts, study.counts())
