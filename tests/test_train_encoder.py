@@ -10,7 +10,8 @@ from sbnn_hw import datasets
 from sbnn_hw.errors import ModelRejected
 from sbnn_hw.train import TrainConfig
 from sbnn_hw.train.agreement import check_agreement
-from sbnn_hw.train.fold import fold_model
+from sbnn_hw.train.checkpoint import save_checkpoint
+from sbnn_hw.train.fold import fold_checkpoint, fold_model
 from sbnn_hw.train.layers import LearnedEncoder
 from sbnn_hw.train.loop import Trainer
 from sbnn_hw.train.models import ModelConfig, build_model
@@ -63,7 +64,7 @@ def digits():
 
 
 @pytest.mark.parametrize("model", ["mlp:16", "conv:4,6p/8"])
-def test_what_is_learned_is_folded_exactly(model):
+def test_what_is_learned_is_folded_exactly(model, tmp_path):
     """The hardware compares with the thresholds that the forward pass used."""
     config = TrainConfig(
         model=model, data="digits", domain="signed", encoder="learned", thresholds=(60, 150),
@@ -79,6 +80,9 @@ def test_what_is_learned_is_folded_exactly(model):
     assert folded.network.stages[0].operation.thresholds.tolist() == [list(learned)]
     found = check_agreement(trainer.model, folded, digits().pixels[:300])
     assert found.exact
+    save_checkpoint(tmp_path / "ckpt.pt", trainer.checkpoint())
+    again = fold_checkpoint(tmp_path / "ckpt.pt").network
+    assert again.digest == fold_model(trainer.checkpoint().model, (8, 8, 1)).network.digest
 
 
 def test_a_real_model_learns_and_teaches_but_is_not_built():

@@ -330,6 +330,11 @@ class LearnedEncoder(InputEncoder):
         self.levels = nn.Parameter(torch.tensor(self._thresholds) / 255)
 
     @property
+    def planes(self) -> int:
+        """Number of outputs for each input channel."""
+        return len(self.levels)
+
+    @property
     def thresholds(self) -> tuple[int, ...]:
         """The levels as integers, in order; those that met are pushed apart by one."""
         found: list[int] = []
