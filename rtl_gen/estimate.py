@@ -22,7 +22,7 @@ from sbnn_hw.netlist import (
 )
 from sbnn_hw.rtl_gen.heap import FAMILIES, Family, lut_cost
 
-__all__ = ["Estimate", "estimate"]
+__all__ = ["Estimate", "dense_costs", "estimate"]
 
 #: Tables for each bit that is added up, as sums are built.
 _SUM = {"xc7": 0.75, "ecp5": 2.0, "ice40": 2.0, "generic": 0.75}
@@ -52,8 +52,18 @@ class Estimate:
         return sum(self.stages.values())
 
 
-def estimate(network: Network, family: str) -> Estimate:
-    """Estimate the look-up tables of a network, without a shell."""
+def estimate(network: Network, family: str, *, searched: int = _SEARCHED) -> Estimate:
+    """Estimate the look-up tables of a network, without a shell.
+
+    Parameters
+    ----------
+    network : Network
+        What would be built.
+    family : str
+        For which FPGAs.
+    searched : int
+        The largest fan-in that is looked up; above it the cost is taken to grow evenly.
+    """
     kind = FAMILIES[family]
     stages = {}
     windows = any(isinstance(stage.operation, Conv2d | MaxPool2d) for stage in network.stages)
@@ -65,7 +75,7 @@ def estimate(network: Network, family: str) -> Estimate:
             case Encode():
                 cost = _encoder(operation, edge, kind, pixels=windows)
             case Linear() | Conv2d():
-                cost = _neurons(operation, edge, kind)
+                cost = _neurons(operation, edge, kind, searched)
                 if isinstance(operation, Conv2d):
                     cost += _lines(operation.window, edge, kind)
             case MaxPool2d():
@@ -78,11 +88,11 @@ def estimate(network: Network, family: str) -> Estimate:
     return Estimate(stages)
 
 
-def _heap(fan_in: int, threshold: int, bits: Sequence[int], kind: Family) -> float:
+def _heap(fan_in: int, threshold: int, bits: Sequence[int], kind: Family, searched: int) -> float:
     """Return the tables of a neuron: its taps in the lowest column, and some bits of q."""
-    if fan_in > _SEARCHED:
-        full = _heap(_SEARCHED, _SEARCHED // 2, bits, kind)
-        return full * fan_in / _SEARCHED
+    if fan_in > searched:
+        full = _heap(searched, searched // 2, bits, kind, searched)
+        return full * fan_in / searched
     columns = [fan_in]
     for column in bits:
         columns += [0] * (column + 1 - len(columns))
@@ -93,7 +103,7 @@ def _heap(fan_in: int, threshold: int, bits: Sequence[int], kind: Family) -> flo
     return lut_cost(tuple(columns), threshold, kind)
 
 
-def _neurons(layer: Layer, edge: Edge, kind: Family) -> float:
+def _neurons(layer: Layer, edge: Edge, kind: Family, searched: int) -> float:
     """Return the tables of all neurons of a layer, and of the q that they share."""
     fan_in = layer.taps.fan_in
     bits: list[int] = []
@@ -114,7 +124,7 @@ def _neurons(layer: Layer, edge: Edge, kind: Family) -> float:
     middle = (fan_in + excess) // 2 if bits else thresholds
     pairs, counts = np.unique(np.stack([fan_in, middle]), axis=1, return_counts=True)
     cost = sum(
-        _heap(int(size), int(threshold), bits, kind) * int(count)
+        _heap(int(size), int(threshold), bits, kind, searched) * int(count)
         for (size, threshold), count in zip(pairs.T, counts, strict=True)
     )
     if edge.bits > 1:
@@ -151,3 +161,30 @@ def _lines(window: Window, edge: Edge, kind: Family) -> float:
     if kind.name == "xc7" and width <= 64:
         return counters + rows * bits * -(-width // 32)
     return counters
+
+
+def dense_costs(fan_in: Sequence[int], inputs: int, groups: int, bits: int) -> tuple[float, float]:
+    """Return what neurons of dense weights ± take with q and without, on 7-series.
+
+    Parameters
+    ----------
+    fan_in : sequence of int
+        Taps of each neuron where only the weights of one sign are tapped and q is added up too.
+    inputs : int
+        Taps of each neuron where all inputs are tapped, those of negative weights inverted.
+    groups : int
+        How many q there are.
+    bits : int
+        Bits of an input.
+    """
+    kind = FAMILIES["xc7"]
+    wide = (bits - 1) * _SUM[kind.name]
+    all_of = _heap(inputs, inputs // 2, (), kind, _SEARCHED) + inputs * wide
+    whole = (inputs * ((1 << bits) - 1) >> 1).bit_length()
+    columns = [*range(whole), 0]
+    excess = sum(1 << column for column in columns)
+    with_q = groups * inputs * bits * _SUM[kind.name]
+    for size, count in zip(*np.unique(fan_in, return_counts=True), strict=True):
+        heap = _heap(int(size), (int(size) + excess) // 2, columns, kind, _SEARCHED)
+        with_q += int(count) * (heap + int(size) * wide)
+    return with_q, len(fan_in) * all_of

@@ -22,7 +22,13 @@ FOLDERS = [
     if (ROOT / folder).is_dir()
 ]
 #: Who may import what.
-HOME = {"torch": {"train"}, "amaranth": {"rtl_gen", "boards"}, "amaranth_boards": {"boards"}}
+HOME = {
+    "torch": {"train"},
+    "brevitas": {"train"},
+    "amaranth": {"rtl_gen", "boards"},
+    "amaranth_boards": {"boards"},
+    "onnx": {"sbnn_hw"},
+}
 
 
 def packages_on_disk():
@@ -64,6 +70,17 @@ def test_heavy_dependencies_stay_in_their_folder():
                 # Between folders always by the one root.
                 assert root not in ("train", "rtl_gen", "sim", "boards"), f"{path} imports {name}"
     assert "torch" in seen
+
+
+def test_onnx_is_read_in_one_package_and_only_when_it_is_needed():
+    users = set()
+    for path in (ROOT / "sbnn_hw").rglob("*.py"):
+        if {"onnx", "google.protobuf.message"} & set(imports_of(path)):
+            users.add(path.parent.name)
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            top = [n for n in tree.body if isinstance(n, ast.Import | ast.ImportFrom)]
+            assert not any("onnx" in ast.unparse(n).split(" import")[0].split(".") for n in top)
+    assert users == {"qonnx"}
 
 
 def test_makefile_checks_the_types_of_every_folder():
