@@ -14,13 +14,16 @@ from sbnn_hw.netlist import (
     Edge,
     Encode,
     Layer,
+    Levels,
     Linear,
     MaxPool2d,
     Network,
     Scores,
     Window,
 )
+from sbnn_hw.rtl_gen import layers
 from sbnn_hw.rtl_gen.heap import FAMILIES, Family, lut_cost
+from sbnn_hw.rtl_gen.logic import Logic
 
 __all__ = ["Estimate", "dense_costs", "estimate"]
 
@@ -74,6 +77,8 @@ def estimate(network: Network, family: str, *, searched: int = _SEARCHED) -> Est
         match operation:
             case Encode():
                 cost = _encoder(operation, edge, kind, pixels=windows)
+            case Levels():
+                cost = _levels(operation, edge, kind, pixels=windows)
             case Linear() | Conv2d():
                 cost = _neurons(operation, edge, kind, searched)
                 if isinstance(operation, Conv2d):
@@ -150,6 +155,13 @@ def _encoder(encoder: Encode, edge: Edge, kind: Family, *, pixels: bool) -> floa
             # Two with the same inputs share a table where it has two outputs.
             cost += int(count) * repeats * (tables / 2 if bits <= kind.paired else tables)
     return cost
+
+
+def _levels(levels: Levels, edge: Edge, kind: Family, *, pixels: bool) -> float:
+    """Return the tables of a function of pixels, as they are built."""
+    logic = Logic(edge.bits)
+    layers.levels(logic, levels, [[logic.input(n) for n in range(edge.bits)]], kind)
+    return len(logic) * (edge.channels if pixels else edge.size)
 
 
 def _lines(window: Window, edge: Edge, kind: Family) -> float:

@@ -22,6 +22,7 @@ from sbnn_hw.netlist import (
     Encode,
     Flatten,
     Layer,
+    Levels,
     Linear,
     MaxPool2d,
     Network,
@@ -113,6 +114,10 @@ class Assembler:
         """Add an encoder with thresholds (channels, planes)."""
         self._append(name, Encode(thresholds))
         self._constants = np.full(self._edge.channels, -1, np.int8)
+
+    def levels(self, name: str, table: Int) -> None:
+        """Add the table that pixels are rounded by."""
+        self._append(name, Levels(table))
 
     def flatten(self, name: str) -> None:
         """Add the reading of a map as a vector."""
@@ -440,7 +445,7 @@ def _drop_unread(network: Network) -> Network:
                 mark(source, np.any(read[number].reshape(-1, edge.channels), axis=0))
             case MaxPool2d():
                 mark(source, read[number])
-            case Encode():
+            case Encode() | Levels():
                 mark(source, np.ones(edge.channels, bool))
     for number, stage in enumerate(stages):
         if isinstance(stage.operation, MaxPool2d) and stage.sources[0] != INPUT:

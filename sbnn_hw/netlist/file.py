@@ -27,7 +27,7 @@ from sbnn_hw.files import write_atomically
 from sbnn_hw.netlist.edges import Edge
 from sbnn_hw.netlist.layers import Conv2d, Layer, Linear, Scores
 from sbnn_hw.netlist.network import Network, Operation, Stage
-from sbnn_hw.netlist.plain import Encode, Flatten, MaxPool2d
+from sbnn_hw.netlist.plain import Encode, Flatten, Levels, MaxPool2d
 from sbnn_hw.netlist.taps import Taps
 from sbnn_hw.netlist.windows import Window
 
@@ -99,6 +99,8 @@ def _describe(operation: Operation, write: Callable[[Array], Any]) -> dict[str, 
     match operation:
         case Encode():
             text["thresholds"] = write(operation.thresholds)
+        case Levels():
+            text["table"] = write(operation.table)
         case MaxPool2d():
             text["window"] = _describe_window(operation.window)
             text["all_of"] = write(operation.all_of)
@@ -263,6 +265,8 @@ def _read_operation(text: Any, read: Arrays) -> Operation:
             return Encode(read(get(text, "thresholds", _ARRAY)))
         case "flatten":
             return Flatten()
+        case "levels":
+            return Levels(read(get(text, "table", _ARRAY)))
         case "max_pool2d":
             window = _read_window(get(text, "window", dict))
             return MaxPool2d(window, read(get(text, "all_of", _ARRAY)))

@@ -21,6 +21,7 @@ from sbnn_hw.netlist import (
     Encode,
     Flatten,
     Layer,
+    Levels,
     Linear,
     MaxPool2d,
     Network,
@@ -147,7 +148,7 @@ class _Writer:
     def node(self, name: str, op: str, *more: str, **attributes: Any) -> None:
         from onnx import helper
 
-        domain = DOMAINS[0] if op == "BipolarQuant" else None
+        domain = DOMAINS[0] if op in ("BipolarQuant", "MultiThreshold") else None
         node = helper.make_node(
             op, [self.tensor, *more], [f"{name}_out"], name=name, domain=domain, **attributes
         )
@@ -165,6 +166,8 @@ class _Writer:
         match operation:
             case Encode():
                 self._encode(name, operation, edge)
+            case Levels():
+                self._levels(name, operation)
             case Flatten():
                 if len(edge.shape) == 3:
                     self.node(f"{name}_last", "Transpose", perm=[0, 2, 3, 1])
@@ -191,6 +194,14 @@ class _Writer:
         levels = (encoder.thresholds - 0.5).reshape(1, -1, *around)
         self.node(name, "Sub", self.constant(f"{name}_levels", levels))
         self.sign(name)
+
+    def _levels(self, name: str, levels: Levels) -> None:
+        # The pixel from which on each level is reached.
+        steps = np.searchsorted(levels.table, np.arange(1, levels.table[-1] + 1))
+        kind = f"UINT{int(levels.table[-1]).bit_length()}"
+        thresholds = self.constant(f"{name}_steps", steps[None].astype(np.float64), "UINT8")
+        self.node(name, "MultiThreshold", thresholds, out_dtype=kind)
+        self.kinds[self.tensor] = kind
 
     def _pool(self, name: str, pool: MaxPool2d) -> None:
         signs = np.where(pool.all_of, -1.0, 1.0).reshape(1, -1, 1, 1)

@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import gcd, lcm
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,14 @@ from sbnn_hw.qonnx import layers, shapes
 from sbnn_hw.qonnx.constants import Constant
 from sbnn_hw.qonnx.graph import Graph, Node
 from sbnn_hw.qonnx.pixels import PIXELS, fed, guess, threshold_of
-from sbnn_hw.qonnx.quantisers import Rule, bits_of, levels_of, quantise_constant, rule_of
+from sbnn_hw.qonnx.quantisers import (
+    Rule,
+    bits_of,
+    levels_of,
+    quantise_constant,
+    rule_of,
+    steps_of,
+)
 from sbnn_hw.qonnx.read import read_graph
 from sbnn_hw.qonnx.tensors import Pad, Pool, Root, Sums, Values
 from sbnn_hw.qonnx.weights import Hint
@@ -304,8 +312,7 @@ class _Import:
             raise node.refuse("must have constant scales and thresholds")
         if isinstance(x, Values):
             x = self._decided(x)
-            several = node.op == "Quant" and bits_of(node, constants) != 1
-            if x.pixels is None or several:
+            if x.pixels is None or _several(node, constants):
                 return self._requantise(node, x, constants)
         rule = self._rule(node, x, constants)
         if rule.divisor is not None and rule.shift is not None:
@@ -321,28 +328,56 @@ class _Import:
         if x.pad is not None:
             raise node.refuse("quantises padded values a second time")
         x, made = self._made_of(node, x, constants)
-        scale, offset = [], []
         for lane, after in enumerate(made):
-            step = (after[-1] - after[0]) / (len(after) - 1)
-            if step == 0:
+            if after[0] == after[-1]:
                 raise node.refuse(f"gives channel {lane} one value only")
-            if any(value != after[0] + n * step for n, value in enumerate(after)):
+        if x.pixels is None:
+            return replace(
+                x,
+                scale=tuple((after[1] - after[0]) / 2 for after in made),
+                offset=tuple((after[1] + after[0]) / 2 for after in made),
+            )
+        units = [_unit_of(after) for after in made]
+        tables = {
+            tuple(int((value - after[0]) / unit) for value in after)
+            for after, unit in zip(made, units, strict=True)
+        }
+        table = np.array(tables.pop())
+        if tables:
+            raise node.refuse("rounds pixels differently from channel to channel; use one scale")
+        if not np.array_equal(table, np.arange(len(table))):
+            if not 2 <= table[-1] < len(table):
                 raise node.refuse(
-                    "rounds pixels to levels that are not evenly spaced; feed it what it keeps as "
-                    "it is, such as 8 bits with a sign by --pixels fixed, or quantise to one bit"
+                    f"rounds pixels to {table[-1] + 1:,} levels; 3 to {len(table)} can be mapped, "
+                    f"or one bit by a quantiser of one bit"
                 )
-            # Pixels become multiples of the pixel itself, bits stay −1 and +1.
-            scale.append(step if x.pixels else step / 2)
-            offset.append(after[0] if x.pixels else (after[0] + after[-1]) / 2)
+            self.assembler.levels(self.name("levels"), table)
         return replace(
-            x, scale=tuple(scale), offset=tuple(offset), pixels="raw" if x.pixels else None
+            x,
+            scale=tuple(units),
+            offset=tuple(after[0] for after in made),
+            pixels="raw",
+            maximum=self.assembler.edge.maximum,
         )
 
     def _made_of(
         self, node: Node, x: Values, constants: dict[int, Constant]
     ) -> tuple[Values, list[list[Fraction]]]:
         """Return, for each lane, what the quantiser makes of each number that it can hold."""
-        held = (Fraction(-1), Fraction(1)) if x.pixels is None else fed(x.pixels)
+        held = (Fraction(-1), Fraction(1)) if x.pixels is None else fed(x.pixels, x.maximum)
+        if node.op == "MultiThreshold":
+            steps = steps_of(node, constants)
+            columns = [
+                shapes.along_channels(
+                    node, steps.thresholds.reshaped(lambda codes, n=n: codes[:, n]), x.index.ndim
+                )
+                for n in range(steps.thresholds.shape[1])
+            ]
+            x, numbers = x.with_lanes(*columns)
+            return x, [
+                [steps.counted(s * number + o, sorted(own)) for number in held]
+                for s, o, own in zip(x.scale, x.offset, zip(*numbers, strict=True), strict=True)
+            ]
         if node.op == "Quant" and bits_of(node, constants) != 1:
             levels = levels_of(node, constants)
             x, (factors, zeros) = x.with_lanes(levels.scale, levels.zero)
@@ -366,18 +401,19 @@ class _Import:
     def _rule(self, node: Node, x: State, constants: dict[int, Constant]) -> Rule:
         rule = rule_of(node, constants)
         if node.op == "MultiThreshold":
-            return shapes.along_channels(node, rule, x.index.ndim)
+            along = shapes.along_channels(node, rule.threshold, x.index.ndim)
+            return replace(rule, threshold=along)
         return rule
 
     def _compare_pixels(self, node: Node, x: Values, rule: Rule) -> Values:
         """Turn pixels into bits: a comparator for each, the same all over a channel."""
         assert x.pixels is not None
-        edge, pixels = self.assembler.edge, x.pixels
+        edge, numbers = self.assembler.edge, fed(x.pixels, x.maximum)
         x, (thresholds, low, high) = x.with_lanes(rule.threshold, rule.low, rule.high)
         channel_of = np.full(len(x.scale), -1)
         channel_of[x.lane.ravel()] = x.index.ravel() % edge.channels
         found = [
-            threshold_of(pixels, x.scale[n], x.offset[n], thresholds[n], rule.ties)
+            threshold_of(numbers, x.scale[n], x.offset[n], thresholds[n], rule.ties)
             for n in range(len(x.scale))
         ]
         rows: list[list[tuple[int, int]]] = [[] for _ in range(edge.channels)]
@@ -513,6 +549,24 @@ class _Import:
             ),
         )
         self.finished = node
+
+
+def _several(node: Node, constants: dict[int, Constant]) -> bool:
+    """Whether a quantiser gives more than one bit."""
+    if node.op == "MultiThreshold":
+        return steps_of(node, constants).thresholds.shape[1] > 1
+    return node.op == "Quant" and bits_of(node, constants) != 1
+
+
+def _unit_of(numbers: list[Fraction]) -> Fraction:
+    """Return the largest number that numbers, less the first, are multiples of; it has their sign.
+
+    They all increase, or all decrease.
+    """
+    steps = [number - numbers[0] for number in numbers]
+    common = lcm(*(step.denominator for step in steps))
+    unit = Fraction(gcd(*(int(step * common) for step in steps)), common)
+    return unit if steps[-1] > 0 else -unit
 
 
 def _is_uint8(graph: Graph) -> bool:

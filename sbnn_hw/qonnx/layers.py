@@ -54,7 +54,7 @@ def linear(
     scale, ratio = _inputs(node, x, x.lane[order])
     # Scores of pixels are counted in half steps.
     hint = _with_unit(hint, [2 * s for s in scale] if scores and x.pixels is not None else scale)
-    found = _recognise(node, _times(matrix, scale), scores, hint, 1, 1 if x.pixels is None else 8)
+    found = _recognise(node, _times(matrix, scale), scores, hint, 1, _bits(x))
     extra = _constant_part(found, ratio)
     return Pending(node.name, found, [extra])
 
@@ -95,7 +95,7 @@ def convolution(
     matrix = _times(matrix, scale, grouped[group_of][:, None, :])
     flat = matrix.reshaped(lambda codes: codes.reshape(outputs, -1))
     hint = _with_unit(hint, scale)
-    found = _recognise(node, flat, False, hint, groups, 1 if x.pixels is None else 8)
+    found = _recognise(node, flat, False, hint, groups, _bits(x))
     padding = _padding(node, x, lane_of)
     border, extra = _borders(found, window, edge, ratio, padding, grouped, group_of)
     classes = find_borders(window, edge.shape[0], edge.shape[1]).of if border == "zero" else None
@@ -104,12 +104,16 @@ def convolution(
 
 def _inputs(node: Node, x: Values, lanes: Int) -> tuple[Numbers, Numbers]:
     """Return the scale A of each input, and B/A, where A·x + B is its value and |x| ≤ 1."""
-    a, b = (Fraction(1), Fraction(0)) if x.pixels is None else ramp(x.pixels)
+    a, b = (Fraction(1), Fraction(0)) if x.pixels is None else ramp(x.pixels, x.maximum)
     scale = [x.scale[n] * a for n in lanes]
     if 0 in scale:
         raise node.refuse("reads values that are scaled by zero")
     offset = [x.scale[n] * b + x.offset[n] for n in lanes]
     return scale, [o / s for o, s in zip(offset, scale, strict=True)]
+
+
+def _bits(x: Values) -> int:
+    return 1 if x.pixels is None else x.maximum.bit_length()
 
 
 def _with_unit(hint: Hint | None, scale: Numbers) -> Hint | None:

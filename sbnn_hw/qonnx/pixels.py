@@ -20,8 +20,13 @@ PIXELS = {
 
 
 @cache
-def fed(pixels: str) -> tuple[Fraction, ...]:
-    """Return the number that each pixel is fed as: a float32, as an executor is given."""
+def fed(pixels: str, maximum: int = 255) -> tuple[Fraction, ...]:
+    """Return the number that each pixel is fed as: a float32, as an executor is given.
+
+    Pixels that were rounded are ``raw``, and may have another maximum.
+    """
+    if maximum != 255:
+        return tuple(Fraction(value) for value in range(maximum + 1))
     p = np.arange(256)
     exact = {
         "signed": (2 * p - 255) / 255,
@@ -32,8 +37,13 @@ def fed(pixels: str) -> tuple[Fraction, ...]:
     return tuple(Fraction(float(value)) for value in exact.astype(np.float32))
 
 
-def ramp(pixels: str) -> tuple[Fraction, Fraction]:
-    """Return a and b, where a·x + b is what is fed and x = (2p − 255)/255; without rounding."""
+def ramp(pixels: str, maximum: int = 255) -> tuple[Fraction, Fraction]:
+    """Return a and b, where a·x + b is what is fed and x = (2p − 255)/255; without rounding.
+
+    Of pixels with another maximum, that takes the place of 255.
+    """
+    if maximum != 255:
+        return Fraction(maximum, 2), Fraction(maximum, 2)
     return {
         "signed": (Fraction(1), Fraction(0)),
         "unit": (Fraction(1, 2), Fraction(1, 2)),
@@ -60,13 +70,13 @@ def guess(scale: Sequence[Fraction], offset: Sequence[Fraction]) -> str:
 
 
 def threshold_of(
-    pixels: str, scale: Fraction, offset: Fraction, threshold: Fraction, ties: str
+    numbers: Sequence[Fraction], scale: Fraction, offset: Fraction, threshold: Fraction, ties: str
 ) -> tuple[int, bool]:
     """Return the least pixel of a comparator, and whether it must be turned round.
 
-    The comparison is ``scale·x + offset`` with the threshold, on the 256 numbers that are fed.
+    The comparison is ``scale·x + offset`` with the threshold, on the numbers that are fed.
     """
-    values = [scale * x + offset for x in fed(pixels)]
+    values = [scale * x + offset for x in numbers]
     if ties == "refuse" and threshold in values:
         raise ModelRejected(
             f"gives pixel {values.index(threshold)} the sign 0, which is no bit; use BipolarQuant"
@@ -74,8 +84,8 @@ def threshold_of(
     bits = [value > threshold or (value == threshold and ties != "rest") for value in values]
     if all(bits) or not any(bits):
         raise ModelRejected(
-            f"gives every pixel the same bit, {int(bits[0])}, if pixels p are fed as "
-            f"{PIXELS[pixels]}; say otherwise with --pixels"
+            f"gives every pixel the same bit, {int(bits[0])}, as pixels are fed from "
+            f"{float(numbers[0]):g} to {float(numbers[-1]):g}; say otherwise with --pixels"
         )
     least = bits.index(not bits[0])
     return least, bits[0]

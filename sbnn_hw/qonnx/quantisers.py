@@ -4,6 +4,7 @@ Each is a comparison of an affine map of its input with a threshold, and two val
 answers. `Quant` of constants is computed exactly, whatever its bits.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -15,7 +16,16 @@ import numpy as np
 from sbnn_hw.qonnx.constants import MOST_RATIONALS, Constant
 from sbnn_hw.qonnx.graph import Node
 
-__all__ = ["Levels", "Rule", "bits_of", "levels_of", "quantise_constant", "rule_of"]
+__all__ = [
+    "Levels",
+    "Rule",
+    "Steps",
+    "bits_of",
+    "levels_of",
+    "quantise_constant",
+    "rule_of",
+    "steps_of",
+]
 
 HALF = Fraction(1, 2)
 
@@ -46,6 +56,19 @@ class Levels:
         """Return what becomes of a number."""
         level = self.rounded(min(max(x / scale + zero, Fraction(self.low)), Fraction(self.high)))
         return (level - zero) * scale
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """The thresholds of a `MultiThreshold`, and its scale and bias."""
+
+    thresholds: Constant
+    scale: Fraction
+    bias: Fraction
+
+    def counted(self, x: Fraction, thresholds: list[Fraction]) -> Fraction:
+        """Return what becomes of a number; the thresholds of its channel increase."""
+        return self.scale * bisect_right(thresholds, x) + self.bias
 
 
 def _half_up(x: Fraction) -> int:
@@ -144,21 +167,28 @@ def _wanted(node: Node, constants: Mapping[int, Constant], place: int, what: str
     return constants[place]
 
 
-def _multi_threshold(node: Node, constants: Mapping[int, Constant]) -> Rule:
+def steps_of(node: Node, constants: Mapping[int, Constant]) -> Steps:
+    """Return the steps of a `MultiThreshold`."""
     thresholds = _wanted(node, constants, 1, "list of thresholds")
-    if len(thresholds.shape) != 2 or thresholds.shape[1] != 1:
-        raise node.refuse(
-            f"has thresholds of shape {thresholds.shape}; one threshold a channel, one bit, can "
-            f"be mapped"
-        )
+    if len(thresholds.shape) != 2 or not thresholds.codes.size:
+        raise node.refuse(f"has thresholds of shape {thresholds.shape}; give some a channel")
     scale = Fraction(node.attributes.get("out_scale", 1.0))
-    bias = Fraction(node.attributes.get("out_bias", 0.0))
     if scale == 0:
         raise node.refuse("has an output scale of zero")
+    return Steps(thresholds, scale, Fraction(node.attributes.get("out_bias", 0.0)))
+
+
+def _multi_threshold(node: Node, constants: Mapping[int, Constant]) -> Rule:
+    steps = steps_of(node, constants)
+    if steps.thresholds.shape[1] != 1:
+        raise node.refuse(
+            f"has thresholds of shape {steps.thresholds.shape}; one threshold a channel, one bit, "
+            f"can be mapped, or several of pixels"
+        )
     return Rule(
-        thresholds.reshaped(lambda codes: codes[:, 0]),
-        Constant.full(bias),
-        Constant.full(scale + bias),
+        steps.thresholds.reshaped(lambda codes: codes[:, 0]),
+        Constant.full(steps.bias),
+        Constant.full(steps.scale + steps.bias),
     )
 
 

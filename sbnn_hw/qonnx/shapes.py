@@ -12,7 +12,6 @@ import numpy.typing as npt
 from sbnn_hw.netlist import Edge, Window
 from sbnn_hw.qonnx.constants import Constant
 from sbnn_hw.qonnx.graph import Graph, Input, Node
-from sbnn_hw.qonnx.quantisers import Rule
 from sbnn_hw.qonnx.tensors import Sums, Values
 
 __all__ = [
@@ -76,14 +75,14 @@ def shape_of(x: State, given: Input) -> tuple[int, ...]:
     return (given.shape[0], *x.index.shape)
 
 
-def along_channels(node: Node, rule: Rule, axes: int) -> Rule:
-    """Give the thresholds of a `MultiThreshold` the axes that its layout says."""
+def along_channels(node: Node, thresholds: Constant, axes: int) -> Constant:
+    """Give thresholds of a `MultiThreshold`, one a channel, the axes that its layout says."""
     layout = str(node.attributes.get("data_layout", "")) or {1: "NC", 2: "NWC"}.get(axes, "NCHW")
     channel = layout.index("C") - 1 if "C" in layout else 0
     if channel not in range(axes):
         raise node.refuse(f"has a layout, {layout!r:.20}, that does not fit its input")
     around = tuple(slice(None) if axis == channel else None for axis in range(axes))
-    return replace(rule, threshold=rule.threshold.reshaped(lambda codes: codes[around]))
+    return thresholds.reshaped(lambda codes: codes[around])
 
 
 # Rearranging

@@ -69,6 +69,8 @@ class Values:
     pixels : str, optional
         How pixels are fed, ``auto`` if that is not decided yet; None for bits. For pixels *x* is
         what is fed; for bits it is −1 or +1.
+    maximum : int
+        The largest pixel.
     """
 
     index: Int
@@ -76,6 +78,7 @@ class Values:
     scale: Numbers
     offset: Numbers
     pixels: str | None = None
+    maximum: int = 255
     pad: Pad | None = None
 
     def scaled(self, constant: Constant) -> "Values":
