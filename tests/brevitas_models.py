@@ -1,6 +1,7 @@
 """Networks of Brevitas in FINN's shapes, with random weights and statistics, as QONNX files."""
 
 import contextlib
+import copy
 import io
 import logging
 import warnings
@@ -19,6 +20,9 @@ with warnings.catch_warnings():
         SignedBinaryActPerTensorConst,
         SignedBinaryWeightPerTensorConst,
     )
+    from brevitas_examples.bnn_pynq.models.CNV import CNV
+    from brevitas_examples.bnn_pynq.models.FC import FC
+    from brevitas_examples.bnn_pynq.models.tensor_norm import TensorNorm
 
 
 class Weight(SignedBinaryWeightPerTensorConst):
@@ -70,9 +74,14 @@ def mlp(widths, *, quant=Weight):
     return nn.Sequential(*modules)
 
 
-def cnv(width, *, classes=10, channels=3, quant=Weight, pool_first=False, **options):
+def eight_bits():
+    """Round to eight bits, seven of them behind the point, as BNN-PYNQ's CNV does."""
+    return copy.deepcopy(pynq("cnv").conv_features[0])
+
+
+def cnv(width, *, classes=10, channels=3, quant=Weight, first=sign, pool_first=False, **options):
     """Return FINN's CNV with channels cut to a share of its own."""
-    modules = [Scaled(), sign()]
+    modules = [Scaled(), first()]
     inputs = channels
     for stage, outputs in enumerate((64, 128, 256)):
         outputs = max(2, int(outputs * width))
@@ -90,6 +99,21 @@ def cnv(width, *, classes=10, channels=3, quant=Weight, pool_first=False, **opti
         modules += [linear(features, hidden, quant), nn.BatchNorm1d(hidden), sign()]
         features = hidden
     return nn.Sequential(*modules, linear(features, classes))
+
+
+def pynq(name):
+    """Return one of the models that Brevitas ships for BNN-PYNQ: tfc, sfc, lfc or cnv."""
+    if name == "cnv":
+        return CNV(num_classes=10, weight_bit_width=1, act_bit_width=1, in_bit_width=8, in_ch=3)
+    return fc([{"tfc": 64, "sfc": 256, "lfc": 1024}[name]] * 3)
+
+
+def fc(hidden, side=28, classes=10):
+    """Return BNN-PYNQ's network of linear layers, for images of some size."""
+    return FC(
+        classes, weight_bit_width=1, act_bit_width=1, in_bit_width=1, in_channels=1,
+        out_features=hidden, in_features=(side, side),
+    )  # fmt: skip
 
 
 @torch.no_grad()
@@ -113,16 +137,19 @@ def scramble(model, seed, *, ties=True):
             module.weight.copy_(torch.from_numpy(rng.normal(0, 1, count)))
             bias = np.where(rng.random(count) < 0.3, 0, rng.normal(0, 0.5, count))
             module.bias.copy_(torch.from_numpy(bias))
+        if isinstance(module, TensorNorm):
+            for part in (module.weight, module.bias, module.running_mean, module.running_var):
+                part.fill_(rng.uniform(0.5, 2))
     return model.eval()
 
 
-def export(model, shape, path):
+def export(model, shape, path, **options):
     """Write a model's QONNX file, quietly."""
     logging.disable(logging.WARNING)
     try:
         with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
             warnings.simplefilter("ignore")
-            export_qonnx(model, torch.zeros(1, *shape), str(path))
+            export_qonnx(model, torch.zeros(1, *shape), str(path), **options)
     finally:
         logging.disable(logging.NOTSET)
     # What the exporter leaves beside the file is not needed: the numbers are inside.

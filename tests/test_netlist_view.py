@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 from conftest import ROOT
-from random_networks import random_map_network, random_vector_network
+from random_networks import random_level_network, random_map_network, random_vector_network
 
 from sbnn_hw.errors import ModelRejected
 from sbnn_hw.netlist.view import from_view, load_view, save_view, schema_path, to_view
@@ -36,7 +36,7 @@ def fits(schema, view):
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_view_is_the_network_and_fits_the_schema(seed, schema):
-    make = random_map_network if seed % 2 else random_vector_network
+    make = (random_map_network, random_vector_network, random_level_network)[seed % 3]
     network = make(np.random.default_rng(seed))
     text = json.dumps(to_view(network))
     assert from_view(json.loads(text)).digest == network.digest

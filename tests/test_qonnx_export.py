@@ -10,7 +10,12 @@ pytest.importorskip("onnx", reason="needs onnx (pip install 'sbnn-hw[qonnx]')")
 import onnx
 from conftest import ROOT
 from random_models import random_convnet, random_mlp, random_pixels
-from random_networks import random_images, random_map_network, random_vector_network
+from random_networks import (
+    random_images,
+    random_level_network,
+    random_map_network,
+    random_vector_network,
+)
 
 from sbnn_hw.cli import main
 from sbnn_hw.errors import ModelRejected
@@ -54,18 +59,31 @@ def test_shipped_models_survive_the_round_trip(tmp_path, name):
     assert open_network(tmp_path / "net.onnx").digest == network.digest
 
 
+def leaves_out(network):
+    return any(len(getattr(stage.operation, "fixed", ())) for stage in network.stages)
+
+
 @pytest.mark.parametrize("seed", range(24))
 def test_any_integer_network_is_exported(tmp_path, seed):
     """Networks that no training made: thresholds of borders may belong to no neuron."""
     rng = np.random.default_rng(seed)
-    make = random_map_network if seed % 2 else random_vector_network
+    make = (random_map_network, random_vector_network, random_level_network)[seed % 3]
     network = make(rng)
-    while network.input.bits != 8:
+    while network.input.bits != 8 or leaves_out(network):
         network = make(rng)
     save_network(network, tmp_path / "net.onnx")
     back = import_network(tmp_path / "net.onnx").network
     pixels = random_images(rng, network, 200)
     assert np.array_equal(back.compute(pixels).classes, network.compute(pixels).classes)
+
+
+def test_inputs_that_are_left_out_must_be_constant():
+    networks = map(random_vector_network, map(np.random.default_rng, range(99)))
+    network = next(n for n in networks if n.input.bits == 8 and leaves_out(n))
+    with pytest.raises(
+        ModelRejected, match=r"^Stage linear2 does not count some inputs that are not constant"
+    ):
+        export_network(network)
 
 
 def test_pixels_of_other_than_8_bits_are_refused():

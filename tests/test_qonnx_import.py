@@ -9,13 +9,19 @@ import pytest
 pytest.importorskip("onnx", reason="needs onnx (pip install 'sbnn-hw[qonnx]')")
 pytest.importorskip("qonnx", reason="needs qonnx's executor (pip install 'sbnn-hw[dev]')")
 
-from executor import differences, evaluate, feed
-from onnx import TensorProto
+import onnx
+from executor import ModelWrapper, differences, evaluate, feed
+from onnx import TensorProto, helper
 from onnx_graphs import ONE, Writer, random_graph
+from qonnx.core.datatype import DataType
+from qonnx.transformation.insert_topk import InsertTopK
+from qonnx.transformation.merge_onnx_models import MergeONNXModels
+from qonnx.util.cleanup import cleanup_model
 
 from sbnn_hw.errors import ModelRejected
 from sbnn_hw.netlist import Encode, MaxPool2d
 from sbnn_hw.qonnx import import_network
+from sbnn_hw.qonnx.export import save_network
 
 
 def pixels_for(rng, network, count=300):
@@ -78,22 +84,27 @@ def brevitas_file(brevitas, folder, model, shape, seed=0):
 
 
 @pytest.mark.parametrize(
-    "widths",
-    [
-        pytest.param([784, 64, 64, 64, 10], id="tfc"),
-        pytest.param([784, 256, 256, 256, 10], id="sfc"),
-        pytest.param([784, 1024, 1024, 1024, 10], id="lfc", marks=pytest.mark.long),
-    ],
+    ("name", "hidden"),
+    [("tfc", 64), ("sfc", 256), pytest.param("lfc", 1024, marks=pytest.mark.long)],
 )
-def test_finns_mlps_of_brevitas_are_exact(tmp_path, brevitas, widths):
-    path = brevitas_file(brevitas, tmp_path, brevitas.mlp(widths), (1, 28, 28))
+def test_finns_mlps_of_brevitas_are_exact(tmp_path, brevitas, name, hidden):
+    path = brevitas_file(brevitas, tmp_path, brevitas.pynq(name), (1, 28, 28))
     imported = check(path, count=1000)
     assert imported.pixels == "unit"  # the graph has 2x − 1 in front
     assert set(imported.traces) == {"encode", "linear0", "linear1", "linear2"}
     # ± weights are tapped on the side that has fewer, and q makes up for the other.
-    weights = sum(a * b for a, b in pairwise(widths))
+    weights = sum(a * b for a, b in pairwise([784, hidden, hidden, hidden, 10]))
     assert imported.network.connections < weights / 2
     assert [(r.xi, r.k) for r in imported.reports[:-1]] == [(-1, 1)] * 3
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_finns_cnv_with_its_input_of_8_bits_is_exact(tmp_path, brevitas):
+    path = brevitas_file(brevitas, tmp_path, brevitas.pynq("cnv"), (3, 32, 32))
+    imported = check(path, count=1000)
+    assert imported.pixels == "unit"
+    assert len(imported.traces) == 10
 
 
 @pytest.mark.parametrize(
@@ -101,7 +112,6 @@ def test_finns_mlps_of_brevitas_are_exact(tmp_path, brevitas, widths):
     [
         pytest.param(1 / 16, {}, id="narrow"),
         pytest.param(1 / 16, {"pool_first": True, "padding": 1}, id="padded"),
-        pytest.param(1, {}, id="cnv", marks=[pytest.mark.long, pytest.mark.timeout(3600)]),
     ],
 )
 def test_finns_cnv_of_brevitas_is_exact(tmp_path, brevitas, width, options):
@@ -114,6 +124,115 @@ def test_finns_cnv_of_brevitas_is_exact(tmp_path, brevitas, width, options):
         pools = [s.operation for s in imported.network.stages if isinstance(s.operation, MaxPool2d)]
         assert all(pool.all_of.any() and not pool.all_of.all() for pool in pools)
         assert imported.network.stages[1].operation.border == "zero"
+
+
+def test_an_input_of_8_bits_is_a_table_of_pixels(tmp_path, brevitas):
+    """2p/255 − 1 as a multiple of 1/128: none is 0, and two pixels are 127."""
+    model = brevitas.cnv(1 / 16, first=brevitas.eight_bits)
+    path = brevitas_file(brevitas, tmp_path, model, (3, 32, 32))
+    network = check(path, count=1000).network
+    p = np.arange(256)
+    assert network.stages[0].operation.table.tolist() == np.minimum(p + (p > 127), 255).tolist()
+    save_network(network, tmp_path / "back.onnx")
+    assert import_network(tmp_path / "back.onnx").network.digest == network.digest
+
+
+def as_nodes(model):
+    """Make nodes of all initialisers, as old exporters do."""
+    tensors = [*model.graph.initializer]
+    del model.graph.initializer[:]
+    for tensor in reversed(tensors):
+        node = helper.make_node("Constant", [], [tensor.name], value=tensor)
+        model.graph.node.insert(0, node)
+
+
+def as_inputs(model):
+    """Name all initialisers among the inputs, as exporters for old runtimes do."""
+    for tensor in model.graph.initializer:
+        value = helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+        model.graph.input.append(value)
+
+
+def in_domain(name):
+    def change(model):
+        for node in model.graph.node:
+            node.domain = node.domain and name
+        model.opset_import[1].domain = name
+
+    return change
+
+
+def with_idle_nodes(model):
+    """Put an Identity and a Dropout in front of each quantiser of activations."""
+    for number, node in reversed([*enumerate(model.graph.node)]):
+        if node.op_type == "BipolarQuant" and not node.input[0].startswith("features"):
+            names = [node.input[0], f"idle{number}", f"dropped{number}"]
+            node.input[0] = names[2]
+            for op, (before, after) in zip(("Dropout", "Identity"), ((1, 2), (0, 1)), strict=True):
+                idle = helper.make_node(op, [names[before]], [names[after]])
+                model.graph.node.insert(number, idle)
+
+
+def cleaned(model):
+    model.CopyFrom(cleanup_model(ModelWrapper(model)).model)
+
+
+def between_bytes_and_class(model):
+    """Divide bytes by 255 in front and find the class behind, as FINN's users do."""
+    cleaned(model)
+    wrapper = ModelWrapper(model).transform(InsertTopK(k=1))
+    image = wrapper.graph.input[0].name
+    scale = helper.make_tensor("scale", TensorProto.FLOAT, [], [255.0])
+    ends = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, wrapper.get_tensor_shape(image))
+        for name in ("bytes", "unit")
+    ]
+    node = helper.make_node("Div", ["bytes", "scale"], ["unit"])
+    graph = helper.make_graph([node], "front", ends[:1], ends[1:], [scale])
+    front = ModelWrapper(helper.make_model(graph, opset_imports=model.opset_import[:1]))
+    wrapper = wrapper.transform(MergeONNXModels(front))
+    wrapper.set_tensor_datatype(wrapper.graph.input[0].name, DataType["UINT8"])
+    model.CopyFrom(wrapper.model)
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory, brevitas):
+    """The file of a small network of BNN-PYNQ's, by the exporter that traces."""
+    model = brevitas.scramble(brevitas.fc([9, 7], side=4, classes=4), 0)
+    folder = tmp_path_factory.mktemp("small")
+    return model, brevitas.export(model, (1, 4, 4), folder / "net.onnx", dynamo=False)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(as_nodes, id="constants are nodes"),
+        pytest.param(as_inputs, id="constants are inputs"),
+        pytest.param(in_domain("onnx.brevitas"), id="onnx.brevitas"),
+        pytest.param(in_domain("finn.custom_op.general"), id="finn"),
+        pytest.param(with_idle_nodes, id="identity and dropout"),
+        pytest.param(cleaned, id="cleanup"),
+        pytest.param(between_bytes_and_class, id="bytes and class"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Assuming 4D input is NCHW")
+def test_what_users_make_of_a_file_is_the_same_network(tmp_path, small, change):
+    model = onnx.load(small[1])
+    count = len(model.graph.node)
+    change(model)
+    (tmp_path / "net.onnx").write_bytes(model.SerializeToString())
+    imported = import_network(tmp_path / "net.onnx")
+    assert imported.network.digest == import_network(small[1]).network.digest
+    assert imported.pixels == ("raw" if change is between_bytes_and_class else "unit")
+    assert change is not with_idle_nodes or len(model.graph.node) == count + 6
+
+
+@pytest.mark.parametrize("options", [{}, {"dynamo": False, "opset_version": 9}], ids=["new", "old"])
+def test_both_exporters_give_the_same_network(tmp_path, brevitas, small, options):
+    """The one folds Pow of constants and writes Gemm; the other leaves both to us."""
+    path = brevitas.export(small[0], (1, 4, 4), tmp_path / "net.onnx", **options)
+    check(path)
+    assert import_network(path).network.digest == import_network(small[1]).network.digest
 
 
 def test_scales_of_each_channel_are_exact(tmp_path, brevitas):

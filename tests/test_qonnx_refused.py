@@ -158,6 +158,10 @@ def branch():
     return w.add("Add", one, name="join").add("MatMul", signs(6, 3))
 
 
+def over_a_root(w):
+    return end(w.add("Div", w.fixed("Sqrt", np.array(-1.0))))
+
+
 MALFORMED = {
     "junk": (b"\xa5\x5a" * 50, "it is not ONNX: byte 0 begins no part of a model"),
     "text": (b"a network, honestly", "it is not ONNX: byte 0 begins no part of a model"),
@@ -261,11 +265,21 @@ UNSUPPORTED = {
                   .add("Flatten"), 16)),
         r"Node pixels \(BipolarQuant\) the graph does not bring its input to −1…1.*--pixels",
     ),
-    "uneven levels": (
+    "too many levels": (
         graph(end(Writer((1, 4, 4)).add(
-            "Quant", np.array([2.0**-7]), np.array(0.0), np.array(8.0), name="eight", signed=1
+            "Quant", np.array([2.0**-15]), np.array(0.0), np.array(16.0), name="many", signed=1
         ).add("Flatten").add("MatMul", signs(16, 6)))),
-        r"Node eight \(Quant\) rounds pixels to levels that are not evenly spaced; .*--pixels fixed",
+        r"Node many \(Quant\) rounds pixels to 65,536 levels; 3 to 256 can be mapped",
+    ),
+    "levels by channel": (
+        graph(end(Writer((2, 2, 4)).add(
+            "Quant", np.array([0.5, 0.125]).reshape(1, 2, 1, 1), np.array(0.0), np.array(8.0), name="two",
+            signed=1,
+        ).add("Flatten").add("MatMul", signs(16, 6)))),
+        r"Node two \(Quant\) rounds pixels differently from channel to channel; use one scale",
+    ),
+    "root of a negative number": (
+        graph(over_a_root(hidden())), r"Node n\d+_Sqrt \(Sqrt\) takes the root of a negative number",
     ),
     "wrong width": (graph(hidden().add("MatMul", signs(9, 3), name="bad")), r"Node bad \(MatMul\)"),
     "moves the batch": (

@@ -5,7 +5,12 @@ import re
 
 import numpy as np
 import pytest
-from random_networks import random_map_network, random_vector_network
+from random_networks import (
+    random_images,
+    random_level_network,
+    random_map_network,
+    random_vector_network,
+)
 
 from sbnn_hw.errors import ModelRejected, ToolMissing, UsageError
 from sbnn_hw.hardware import Folder, generate_design
@@ -329,6 +334,23 @@ def test_flatten_may_come_twice_or_before_an_encoder(operations):
         assert check_agreement(
             network, design.verilog, design.description, pixels, inside=True
         ).equal
+
+
+@pytest.mark.parametrize("family", ["xc7", "ecp5"])
+def test_rounded_pixels_are_a_table(family):
+    """Levels in front of windows, of a vector, and behind a vector that is gathered."""
+    kinds = set()
+    for seed in (0, 1, 5):
+        rng = np.random.default_rng(seed)
+        network = random_level_network(rng)
+        kinds.add(tuple(stage.operation.kind for stage in network.stages[:2]))
+        pixels = random_images(rng, network, 40)
+        for unit in ("auto", "pixel"):
+            design = generate(network, Options(family=family, input=unit, flatten="gather"))
+            assert check_agreement(
+                network, design.verilog, design.description, pixels, inside=True
+            ).equal
+    assert kinds == {("levels", "conv2d"), ("levels", "flatten"), ("flatten", "levels")}
 
 
 def test_latency_is_that_of_an_image_by_itself():

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from sbnn_hw.errors import ModelRejected
 from sbnn_hw.files import write_atomically
 from sbnn_hw.netlist import (
+    INPUT,
     Conv2d,
     Edge,
     Encode,
@@ -106,11 +107,9 @@ class _Writer:
         self.kinds: dict[str, str] = {}
         self.hints: dict[str, tuple[int, int]] = {}
         self.tensor = "image"
-        # Whatever is constant is so in any image.
-        blank = np.zeros((1, *network.input.shape), np.uint8)
-        self.bits = network.compute(blank, keep=[s.name for s in network.stages]).values
+        known = _constants(network)
         self.sums = {
-            stage.name: _sum_of(network, number, self.bits)
+            stage.name: _sum_of(network, number, known)
             for number, stage in enumerate(network.stages)
             if isinstance(stage.operation, Layer)
         }
@@ -275,7 +274,29 @@ def _dense(taps: Taps) -> npt.NDArray[np.float64]:
 # Layers as real neurons
 
 
-def _sum_of(network: Network, number: int, bits: dict[str, Array]) -> _Sum:
+def _constants(network: Network) -> list[Array]:
+    """Return for each stage the bit that each of its channels always has, or −1."""
+    found: list[Array] = []
+    for number, stage in enumerate(network.stages):
+        edge, source = network.edge_into(number), stage.sources[0]
+        before = found[source] if source != INPUT else np.full(edge.channels, -1)
+        match stage.operation:
+            case Layer() as layer:
+                low, high = layer.reach(edge)
+                always = (layer.thresholds <= low).all(axis=0)
+                never = (layer.thresholds > high).all(axis=0)
+                bits = np.where(always, 1, 0) ^ layer.flips
+                found.append(np.where(always | never, bits, -1))
+            case MaxPool2d():
+                found.append(before)
+            case Flatten():
+                found.append(np.tile(before, edge.size // edge.channels))
+            case _:
+                found.append(np.full(network.edge_from(number).channels, -1))
+    return found
+
+
+def _sum_of(network: Network, number: int, known_bits: list[Array]) -> _Sum:
     """Return weights and a level that decide as a layer does, whatever border a window is at."""
     stage, edge = network.stages[number], network.edge_into(number)
     layer = stage.operation
@@ -296,7 +317,13 @@ def _sum_of(network: Network, number: int, bits: dict[str, Array]) -> _Sum:
     ones = np.zeros(channels)
     source = stage.sources[0]
     if len(layer.fixed):
-        before = bits[network.stages[source].name].reshape(-1, channels)[0]
+        before = known_bits[source] if source != INPUT else np.full(channels, -1)
+        padded = isinstance(layer, Conv2d) and layer.border == "minus" and any(layer.window.padding)
+        if (before[layer.fixed] < 0).any() or (padded and (before[layer.fixed] > 0).any()):
+            raise ModelRejected(
+                f"Stage {stage.name} does not count some inputs that are not constant, which ONNX "
+                f"has no weights for; fold the model anew"
+            )
         ones[layer.fixed] = before[layer.fixed]
     known = ones.reshape(groups, -1).sum(axis=1)[
         np.arange(len(layer.taps)) * groups // len(layer.taps)

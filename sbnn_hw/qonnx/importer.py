@@ -542,6 +542,8 @@ class _Import:
         taps = layers.taps_of(x.layer, self.assembler.edge)
         hint = self.hints.get(x.layer.name)
         shift = hint.k if hint is not None else 0
+        if hint is None and len(set(offsets)) == 1:
+            offsets = [Fraction(0)] * len(offsets)  # what every class has decides nothing
         _naming(
             x.layer.name,
             lambda: self.assembler.scores(
@@ -678,6 +680,8 @@ def _fold(node: Node, constants: dict[int, Constant]) -> Constant:
         return quantise_constant(node, constants[0], constants)
     if node.op == "Neg":
         return constants[0].map(lambda number: -number)
+    if node.op in ("Sqrt", "Pow"):
+        return constants[0].map(_power_of(node, constants))
     if node.op in ("Identity", "Dropout"):
         return constants[0]
     if node.op == "Cast":
@@ -687,3 +691,23 @@ def _fold(node: Node, constants: dict[int, Constant]) -> Constant:
             constants[0].integers()
         return constants[0]
     return shapes.fold_shape(node, constants)
+
+
+def _power_of(node: Node, constants: dict[int, Constant]) -> Callable[[Fraction], Fraction]:
+    """Return what `Sqrt` or `Pow` makes of a number; roots are float32, as executors have them."""
+    exponent = Fraction(1, 2)
+    if node.op == "Pow":
+        if 1 not in constants:
+            raise node.refuse("must have a constant exponent")
+        exponent = constants[1].scalar()
+    if exponent not in (Fraction(1, 2), 1, 2):
+        raise node.refuse(f"has the exponent {float(exponent):g}; use 0.5, 1 or 2")
+
+    def power(number: Fraction) -> Fraction:
+        if exponent.denominator == 1:
+            return number ** int(exponent)
+        if number < 0:
+            raise node.refuse("takes the root of a negative number")
+        return Fraction(float(np.sqrt(np.float32(number))))
+
+    return power
