@@ -340,7 +340,7 @@ def test_flatten_may_come_twice_or_before_an_encoder(operations):
 def test_rounded_pixels_are_a_table(family):
     """Levels in front of windows, of a vector, and behind a vector that is gathered."""
     kinds = set()
-    for seed in (0, 1, 5):
+    for seed in (1, 2, 3):
         rng = np.random.default_rng(seed)
         network = random_level_network(rng)
         kinds.add(tuple(stage.operation.kind for stage in network.stages[:2]))
