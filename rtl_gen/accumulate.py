@@ -6,7 +6,7 @@ from amaranth import *
 from sbnn_hw.rtl_gen.build import add_up, gather_columns
 from sbnn_hw.rtl_gen.core import Core
 
-__all__ = ["Accumulate", "Number", "count_at"]
+__all__ = ["Accumulate", "Number", "Repeat", "count_at", "most_at_once", "places_of", "select_part"]
 
 
 class Number(Core):
@@ -25,6 +25,50 @@ class Number(Core):
         with m.If(self.enable & self.i.valid):
             m.d.sync += index.eq(Mux(index == self._pixels - 1, 0, index + 1))
         m.d.comb += [self.o.valid.eq(self.i.valid), self.o.payload.eq(Cat(self.i.payload, index))]
+
+        return m
+
+
+class Repeat(Core):
+    """Give each pixel in several cycles, and behind its bits which of them it is, and a number.
+
+    The number counts all cycles of a map. Pixels must be at least ``times`` cycles apart.
+    """
+
+    latency = 1
+
+    def __init__(self, pixels, bits, times):
+        self._pixels, self._bits, self._times = pixels, bits, times
+        self.registers = bits + 2 * (times - 1).bit_length() + (pixels * times - 1).bit_length()
+        super().__init__(bits, bits + (times - 1).bit_length() + (pixels * times - 1).bit_length())
+
+    def times(self, arrivals):
+        """Return when outputs are given."""
+        return (arrivals[:, None] + self.latency + np.arange(self._times)).ravel()
+
+    def gap(self, between):
+        """Return the fewest cycles from one output to the next."""
+        return 1
+
+    def elaborate(self, platform):
+        m = Module()
+
+        cycles = self._pixels * self._times
+        held = Signal(self._bits, reset_less=True)
+        part = Signal(range(self._times))
+        index = Signal(range(cycles))
+        valid = Signal(name="o_valid")
+        with m.If(self.enable):
+            with m.If(valid):
+                m.d.sync += [
+                    part.eq(Mux(part == self._times - 1, 0, part + 1)),
+                    index.eq(Mux(index == cycles - 1, 0, index + 1)),
+                ]
+                with m.If(part == self._times - 1):
+                    m.d.sync += valid.eq(0)
+            with m.If(self.i.valid):
+                m.d.sync += [held.eq(self.i.payload), valid.eq(1)]
+        m.d.comb += [self.o.valid.eq(valid), self.o.payload.eq(Cat(held, part, index))]
 
         return m
 
@@ -100,10 +144,25 @@ def _look_up(logic, code, table, family):
     return logic.table(0b11001010, [*ends, code[-1]])
 
 
+def select_part(logic, bits, part, size, family):
+    """Choose one part of a pixel: so many of its bits, by the number of the part."""
+    chosen = []
+    for number in range(min(size, len(bits))):
+        options = bits[number::size]
+        count = len(options)
+        # Bits of the part above, those of the options below; what never comes is left at zero.
+        table = sum(
+            1 << (case | which << count)
+            for which in range(count) for case in range(1 << count) if case >> which & 1
+        )
+        chosen.append(_look_up(logic, [*options, *part], table, family))
+    return chosen
+
+
 def count_at(logic, taps, values, place, name, family):
     """Count the taps of one neuron that the pixel at a place sets.
 
-    Returns the literals of the count, and how many taps the tables hold for all places.
+    Returns the literals of the count, and those that each value adds.
 
     ``taps`` are the neuron's: pixel, value within the pixel, whether inverted. ``values`` are the
     literals of the pixel's values, ``place`` those of its number.
@@ -119,20 +178,24 @@ def count_at(logic, taps, values, place, name, family):
     }
     columns, constant = gather_columns(
         (gate, 1 << position) for bits in gates.values() for position, gate in enumerate(bits))
-    wired = sum(_places(logic, bits[0], values[value][0], place) for value, bits in gates.items())
-    return add_up(logic, columns, constant, family), wired
+    return add_up(logic, columns, constant, family), {v: bits[0] for v, bits in gates.items()}
 
 
-def _places(logic, gate, bit, place):
-    """Count the places at which what was built depends on a bit, by trying them all."""
-    cases = 1 << len(place)
+def places_of(logic, gate, inputs, places):
+    """Count the places at which what was built depends on some inputs, by trying them all.
+
+    ``inputs`` are set together; ``places`` gives for each place the values of other inputs, by
+    their literals.
+    """
     words = [0] * logic.inputs
-    for number, literal in enumerate(place):
-        words[(literal >> 1) - 1] = sum((case >> number & 1) << case for case in range(cases))
+    for case, place in enumerate(places):
+        for literal, value in place.items():
+            words[(literal >> 1) - 1] |= value << case
     answers = []
-    for value in (0, (1 << cases) - 1):
-        words[(bit >> 1) - 1] = value
-        (net,) = logic.evaluate(words, [gate >> 1], cases)
+    for value in (0, (1 << len(places)) - 1):
+        for literal in inputs:
+            words[(literal >> 1) - 1] = value
+        (net,) = logic.evaluate(words, [gate >> 1], len(places))
         answers.append(net)
     return (answers[0] ^ answers[1]).bit_count()
 

@@ -54,6 +54,10 @@ class Core(wiring.Component):
         """Return in which cycles outputs are given, for inputs in some cycles."""
         return arrivals + self.latency
 
+    def gap(self, between):
+        """Return the fewest cycles from one output to the next, if inputs are so far apart."""
+        return between
+
 
 class Tables(Core):
     """A function of one vector, as tables in ranks. Takes a vector in every cycle.

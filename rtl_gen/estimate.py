@@ -13,12 +13,14 @@ from sbnn_hw.netlist import (
     Conv2d,
     Edge,
     Encode,
+    Flatten,
     Layer,
     Levels,
     Linear,
     MaxPool2d,
     Network,
     Scores,
+    Taps,
     Window,
 )
 from sbnn_hw.rtl_gen import layers
@@ -70,10 +72,16 @@ def estimate(network: Network, family: str, *, searched: int = _SEARCHED) -> Est
     kind = FAMILIES[family]
     stages = {}
     windows = any(isinstance(stage.operation, Conv2d | MaxPool2d) for stage in network.stages)
+    # The map that a vector was made of, and the cycles between two of its pixels.
+    flat: Edge | None = None
+    between = 1
     for number, stage in enumerate(network.stages):
         edge = network.edge_into(number)
         operation = stage.operation
         cost = 0.0
+        if isinstance(operation, Conv2d | MaxPool2d):
+            padded = any(operation.window.padding)
+            between = 1 if padded else between * operation.window.stride[1]
         match operation:
             case Encode():
                 cost = _encoder(operation, edge, kind, pixels=windows)
@@ -83,12 +91,19 @@ def estimate(network: Network, family: str, *, searched: int = _SEARCHED) -> Est
                 cost = _neurons(operation, edge, kind, searched)
                 if isinstance(operation, Conv2d):
                     cost += _lines(operation.window, edge, kind)
+                elif flat is not None:
+                    # Counted as pixels arrive, or gathered first.
+                    cost = min(cost, _counted(operation.taps, flat, between, kind))
             case MaxPool2d():
                 cost = _lines(operation.window, edge, kind)
                 each = lut_cost((operation.window.size,), 1, kind)
                 cost += edge.channels * each
             case Scores():
-                cost = _scores(operation, network.edge_from(number), edge, kind)
+                cost = operation.connections * edge.bits * _SUM[kind.name]
+                if flat is not None:
+                    cost = min(cost, _counted(operation.taps, flat, between, kind))
+                cost += _argmax(operation, network.edge_from(number), kind)
+        flat = edge if windows and isinstance(operation, Flatten) else None
         stages[stage.name] = round(cost)
     return Estimate(stages)
 
@@ -137,11 +152,28 @@ def _neurons(layer: Layer, edge: Edge, kind: Family, searched: int) -> float:
     return cost + shared
 
 
-def _scores(scores: Scores, out: Edge, edge: Edge, kind: Family) -> float:
+def _counted(taps: Taps, edge: Edge, between: int, kind: Family) -> float:
+    """Return the tables of taps that are counted as the pixels of a map arrive."""
+    pixels = edge.size // edge.channels
+    owner = np.repeat(np.arange(len(taps)), taps.fan_in)
+    channel = taps.indices % edge.channels
+    costs = []
+    for cycles in range(1, min(between, edge.channels, 4) + 1):
+        size = -(-edge.channels // cycles)
+        # A bit of a pixel and where it is; each neuron has a table for each bit that it reads.
+        inputs = 1 + (pixels * cycles - 1).bit_length()
+        table = 1 if inputs <= kind.inputs else 2 ** (inputs - kind.inputs + 1) - 1
+        read = len(np.unique(owner * size + channel % size))
+        bits = sum(int(n * edge.maximum).bit_length() for n in taps.fan_in)
+        cost = read * edge.bits * (table + _SUM[kind.name]) + bits
+        costs.append(cost + (size * edge.bits if cycles > 1 else 0))
+    return float(min(costs))
+
+
+def _argmax(scores: Scores, out: Edge, kind: Family) -> float:
     classes = len(scores.taps)
-    sums = scores.connections * edge.bits * _SUM[kind.name]
     index_bits = max(1, (classes - 1).bit_length())
-    return sums + (classes - 1) * (out.bits + index_bits / 4) * _COMPARE[kind.name]
+    return (classes - 1) * (out.bits + index_bits / 4) * _COMPARE[kind.name]
 
 
 def _encoder(encoder: Encode, edge: Edge, kind: Family, *, pixels: bool) -> float:

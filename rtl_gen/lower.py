@@ -8,7 +8,15 @@ import numpy as np
 from sbnn_hw.errors import ModelRejected, UsageError
 from sbnn_hw.netlist import Conv2d, Encode, Flatten, Layer, Levels, Linear, MaxPool2d, Scores
 from sbnn_hw.rtl_gen import layers
-from sbnn_hw.rtl_gen.accumulate import Accumulate, Number, count_at, most_at_once
+from sbnn_hw.rtl_gen.accumulate import (
+    Accumulate,
+    Number,
+    Repeat,
+    count_at,
+    most_at_once,
+    places_of,
+    select_part,
+)
 from sbnn_hw.rtl_gen.build import add_up, gather_columns
 from sbnn_hw.rtl_gen.core import Core, Tables
 from sbnn_hw.rtl_gen.gather import Gather
@@ -17,6 +25,9 @@ from sbnn_hw.rtl_gen.logic import FALSE
 from sbnn_hw.rtl_gen.window import Windows
 
 __all__ = ["Lowered", "Options", "lower", "lower_stage"]
+
+#: Numbers of cycles over which a layer behind pixels is tried to be counted.
+SERIAL = (1, 2, 3, 4, 6, 8, 12, 16)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +48,9 @@ class Options:
     flatten : str
         How a linear layer behind a stream of pixels gets its taps. ``gather``: the map becomes
         one vector first; ``accumulate``: counted as pixels arrive; ``auto``: what is smaller.
+    serial : int
+        Cycles over which such a layer counts one pixel, part by part; no more than lie between two
+        pixels. Zero: as many as make it smallest.
     share : int
         Pairs of neurons, in each layer, to search for taps that they can count together; zero
         counts each neuron's taps apart.
@@ -49,6 +63,7 @@ class Options:
     split_pairs: bool = False
     input: str = "auto"
     flatten: str = "auto"
+    serial: int = 0
     share: int = 0
     scores: bool = True
 
@@ -61,6 +76,8 @@ class Options:
             raise UsageError(f"Input must be auto, image or pixel, not {self.input!r}")
         if self.flatten not in ("auto", "gather", "accumulate"):
             raise UsageError(f"Flatten must be auto, gather or accumulate, not {self.flatten!r}")
+        if self.serial < 0:
+            raise UsageError(f"Serial must not be negative, not {self.serial!r}")
         if self.share < 0:
             raise UsageError(f"Share must not be negative, not {self.share!r}")
         if self.levels_per_stage < 1:
@@ -207,50 +224,82 @@ class _Writer:
             gather = Gather(pixels, edge.channels * edge.bits)
             choices.append(({name: gather, self.stage.name: vector}, wired))
         if self.options.flatten != "gather":
-            cores = self._accumulated(layer, function, edge, pixels)
-            choices.append((cores, dict(self.result.connections)))
+            for cycles in self._cycles(edge):
+                cores = self._accumulated(layer, function, edge, pixels, cycles)
+                choices.append((cores, dict(self.result.connections)))
         cores, wired = min(choices, key=lambda choice: _area(choice[0].values()))
         for part, core in cores.items():
             self._add(part, core)
         self.result.connections = wired
 
-    def _accumulated(self, layer, function, edge, pixels):
-        """Return cores that count taps as pixels arrive, and then decide."""
-        channels, bits, maximum = edge.channels, edge.bits, edge.maximum
+    def _cycles(self, edge):
+        """Return the numbers of cycles over which a pixel may be counted, to choose among."""
+        between = 1
+        for core in self.result.cores.values():
+            between = core.gap(between)
+        if self.options.serial > between:
+            raise ModelRejected(
+                f"its pixels come every {between} cycles and cannot be counted over "
+                f"{self.options.serial}; use a smaller --serial, or 0"
+            )
+        if self.options.serial:
+            return [self.options.serial]
+        return [n for n in SERIAL if n <= min(between, edge.channels)]
+
+    def _accumulated(self, layer, function, edge, pixels, cycles):
+        """Return cores that count taps as pixels arrive, each over some cycles, and then decide."""
+        bits, maximum = edge.bits, edge.maximum
+        # A part of a pixel is like a pixel of fewer channels.
+        channels = -(-edge.channels // cycles)
+        width, beats = edge.channels * bits, pixels * cycles
+
+        def place(index):
+            pixel, channel = divmod(index, edge.channels)
+            part, value = divmod(channel, channels)
+            return pixel * cycles + part, value
+
         neurons = [
-            [(index // channels, index % channels, inverted) for index, inverted in zip(
+            [(*place(index), inverted) for index, inverted in zip(
                 layer.taps.indices[layer.taps.of(n)].tolist(),
                 layer.taps.inverted[layer.taps.of(n)].tolist(), strict=True)]
             for n in range(len(layer.taps))
         ]
         if getattr(layer, "xi", 0):
             counted = np.setdiff1d(np.arange(edge.size), layer.fixed).tolist()
-            neurons.append([(index // channels, index % channels, False) for index in counted])
+            neurons.append([(*place(index), False) for index in counted])
         limits = [most_at_once(taps, maximum) for taps in neurons]
         count_bits = [max(1, once.bit_length()) for once, _ in limits]
         sum_bits = [max(1, total.bit_length()) for _, total in limits]
+        part_bits, place_bits = (cycles - 1).bit_length(), (beats - 1).bit_length()
         wired = 0
 
         def count(logic, literals):
             nonlocal wired
-            values = [literals[c * bits : (c + 1) * bits] for c in range(channels)]
-            place = literals[channels * bits :]
+            pixel, part, number = _parts(literals, [width, part_bits, place_bits])
+            chosen = select_part(logic, pixel, part, channels * bits, self.family)
+            values = [chosen[n * bits : (n + 1) * bits] for n in range(channels)]
+            places = [
+                {literal: beat >> n & 1 for n, literal in enumerate(number)}
+                | {literal: beat % cycles >> n & 1 for n, literal in enumerate(part)}
+                for beat in range(beats)
+            ]
             found = []
-            for number, (taps, size) in enumerate(zip(neurons, count_bits, strict=True)):
-                counted, held = count_at(logic, taps, values, place, f"n{number}", self.family)
+            for neuron, (taps, size) in enumerate(zip(neurons, count_bits, strict=True)):
+                counted, gates = count_at(logic, taps, values, number, f"n{neuron}", self.family)
                 found += (counted + [FALSE] * size)[:size]
-                if number < len(layer.taps):
-                    wired += held
+                if neuron < len(layer.taps):
+                    wired += sum(places_of(logic, gate, pixel[value * bits :: channels * bits],
+                                           places) for value, gate in gates.items())
             return found
 
-        number = Number(pixels, channels * bits)
-        counts = self._tables(channels * bits + (pixels - 1).bit_length(), count)
-        sums = Accumulate(pixels, count_bits, sum_bits)
+        first = Repeat(pixels, width, cycles) if cycles > 1 else Number(pixels, width)
+        counts = self._tables(len(first.o.payload), count)
+        sums = Accumulate(beats, count_bits, sum_bits)
         decide = self._tables(sum(sum_bits), function(layer, sum_bits))
         self.result.connections[self.stage.name] = wired
         name = self.stage.name
         return {
-            f"{name}_number": number, f"{name}_taps": counts, f"{name}_sums": sums, name: decide,
+            f"{name}_number": first, f"{name}_taps": counts, f"{name}_sums": sums, name: decide,
         }
 
     def _add(self, name, core):

@@ -68,10 +68,27 @@ class Scan:
         rows, columns = self.output
         return self._when(rows - 1, columns - 1)
 
+    @property
+    def whens(self):
+        """For each window the pixel with which it is complete."""
+        rows, columns = self.output
+        return np.array([[self._when(r, c) for c in range(columns)] for r in range(rows)]).ravel()
+
+    def gap(self, between):
+        """Return the fewest cycles between two windows, if pixels are ``between`` cycles apart.
+
+        Beyond the lower border there may be a window in every cycle.
+        """
+        when = self.whens
+        size = self.height * self.width
+        # Those that come with a pixel of the map, and those of the next map behind the last one.
+        cycles = np.minimum(when, size - 1) * between + np.maximum(when - (size - 1), 0)
+        following = (size + when[0] - when[-1]) * between
+        return int(min([*np.diff(cycles), following]))
+
     def times(self, arrivals):
         """Return in which cycle each window is complete, if one map comes by itself."""
-        rows, columns = self.output
-        when = np.array([[self._when(r, c) for c in range(columns)] for r in range(rows)]).ravel()
+        when = self.whens
         inside = np.minimum(when, len(arrivals) - 1)
         return arrivals[inside] + (when - inside)
 
@@ -112,6 +129,10 @@ class Windows(Core):
     def times(self, arrivals):
         """Return when outputs are given, for arrivals of one map by itself."""
         return self.scan.times(arrivals) + self.latency
+
+    def gap(self, between):
+        """Return the fewest cycles from one window to the next."""
+        return self.scan.gap(between)
 
     def _reach(self):
         """Return how far back each bit is read in each line, lines counted from the newest."""

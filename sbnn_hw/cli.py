@@ -28,6 +28,7 @@ COMMANDS = {
     "run": "classify images on a board",
     "serve": "run a build's board in simulation, behind a pseudo-terminal",
     "info": "show what a model has: layers, connections, binary operations",
+    "bench": "measure all models: accuracy, agreement, LUTs, speed; dense and published beside",
     "paper": "print the paper's tables and draw its figures, beside what is counted here",
     "models": "list the models and recipes that can be trained",
     "doctor": "show which tools were found and how to get the others",

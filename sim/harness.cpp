@@ -1,8 +1,8 @@
 // Drives the two streams of a Verilated design, whole batches of beats in one call.
 //
 // `design.h`, which is written for each design, includes the Verilated header and defines
-// IN_WIDTH, OUT_WIDTH (bits) and PROBES, a list of {strobes, payload, width}. The functions at the
-// end are all that Python sees. Rows of beats hold bit 0 in the lowest bit of their first byte,
+// IN_WIDTH, OUT_WIDTH (bits), PROBES, a list of {strobes, payload, width}, and WATCH: whether the
+// changes of all public signals are counted. The functions at the end are all that Python sees. Rows of beats hold bit 0 in the lowest bit of their first byte,
 // which is how Verilator stores every port, whatever its width, on a little-endian machine.
 //
 // The design sits in a bench (library.py) that has a register before each of its inputs, clocked
@@ -81,6 +81,28 @@ struct Probe {
     }
 };
 
+// How often each bit of a signal has changed, from one cycle to the next.
+struct Watched {
+    std::string name;
+    Signal signal;
+    std::vector<std::uint8_t> last;
+    std::vector<std::uint64_t> changes;
+
+    Watched(const std::string& path, const std::uint8_t* data, std::size_t bits)
+        : name{path}, signal{data}, last{data, data + (bits + 7) / 8}, changes(8 * last.size()) {}
+
+    void sample() {
+        const std::uint8_t* now = signal.data();
+        if (!std::memcmp(last.data(), now, last.size())) return;
+        for (std::size_t byte = 0; byte < last.size(); ++byte) {
+            for (unsigned differ = last[byte] ^ now[byte]; differ; differ &= differ - 1) {
+                ++changes[8 * byte + static_cast<std::size_t>(__builtin_ctz(differ))];
+            }
+        }
+        std::memcpy(last.data(), now, last.size());
+    }
+};
+
 class Simulation {
     std::unique_ptr<VerilatedContext> m_context{new VerilatedContext};
     std::unique_ptr<Vdesign> m_design{new Vdesign{m_context.get(), "TOP"}};
@@ -92,6 +114,7 @@ class Simulation {
 
 public:
     std::vector<Probe> probes;
+    std::vector<Watched> watched;
     std::string error;
 
     Simulation(std::uint64_t seed, std::uint64_t reset_cycles) : m_random{seed} {
@@ -103,6 +126,7 @@ public:
             m_design->next_rst = 0;
             const std::vector<ProbeSpec> specs PROBES;
             for (const ProbeSpec& spec : specs) find(spec);
+            if (WATCH) watch();
         } catch (const std::exception& stopped) {
             error = stopped.what();
         }
@@ -146,6 +170,7 @@ private:
 
         // From here on everything is as it is just before the next rising edge.
         for (Probe& probe : probes) probe.sample();
+        for (Watched& signal : watched) signal.sample();
         ++m_idle;
         if (design.i_valid && design.i_ready) {
             batch.taken_at[batch.taken++] = batch.cycles;
@@ -164,6 +189,22 @@ private:
             m_idle = 0;
         }
         ++batch.cycles;
+    }
+
+    void watch() {
+        const std::string dut = "TOP.sbnn_bench.dut";
+        for (const auto& scope : *m_context->scopeNameMap()) {
+            const std::string path = scope.first;
+            if (path.compare(0, dut.size(), dut) || !scope.second->varsp()) continue;
+            // Paths are told from the design on.
+            const std::string place = path == dut ? "" : path.substr(dut.size() + 1) + ".";
+            for (const auto& var : *scope.second->varsp()) {
+                if (var.second.udims()) continue;
+                watched.emplace_back(place + var.first,
+                                     static_cast<const std::uint8_t*>(var.second.datap()),
+                                     var.second.entBits());
+            }
+        }
     }
 
     void find(const ProbeSpec& spec) {
@@ -220,4 +261,18 @@ EXPORT std::uint64_t sbnn_count(void* handle, std::uint64_t probe) {
 
 EXPORT const std::uint8_t* sbnn_values(void* handle, std::uint64_t probe) {
     return of(handle)->probes[probe].values.data();
+}
+
+EXPORT std::uint64_t sbnn_watched(void* handle) { return of(handle)->watched.size(); }
+
+EXPORT const char* sbnn_watched_name(void* handle, std::uint64_t number) {
+    return of(handle)->watched[number].name.c_str();
+}
+
+EXPORT std::uint64_t sbnn_watched_bits(void* handle, std::uint64_t number) {
+    return of(handle)->watched[number].changes.size();
+}
+
+EXPORT const std::uint64_t* sbnn_changes(void* handle, std::uint64_t number) {
+    return of(handle)->watched[number].changes.data();
 }

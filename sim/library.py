@@ -8,7 +8,7 @@ large files, a precompiled header, no optimisation unless very many cycles are w
 import ctypes
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 
@@ -108,6 +108,9 @@ class Trace:
         For each probe the cycles in which all its strobes were 1.
     values : dict of str to array of bytes
         For each probe one row for each of these cycles.
+    changes : dict of str to array of uint64
+        For each public signal, by its path below the top module, how often each bit changed from
+        one cycle to the next; only if the design is watched.
     """
 
     outputs: Bytes
@@ -118,6 +121,7 @@ class Trace:
     violations: int
     counts: dict[str, int]
     values: dict[str, Bytes]
+    changes: dict[str, Cycles] = field(default_factory=dict)
 
 
 class _Batch(ctypes.Structure):
@@ -214,6 +218,7 @@ class Library:
                 pass
             self._raise_error(handle)
             counts, values = self._read_probes(handle)
+            changes = self._read_changes(handle)
         finally:
             self._calls.sbnn_destroy(handle)
         return Trace(
@@ -225,6 +230,7 @@ class Library:
             violations=batch.violations,
             counts=counts,
             values=values,
+            changes=changes,
         )
 
     def _check(self, beats: Bytes, expect: int, valid_odds: float, ready_odds: float) -> None:
@@ -271,6 +277,16 @@ class Library:
             )
         return counts, values
 
+    def _read_changes(self, handle: int) -> dict[str, Cycles]:
+        calls = self._calls
+        changes = {}
+        for number in range(calls.sbnn_watched(handle)):
+            name = calls.sbnn_watched_name(handle, number).decode()
+            size = 8 * calls.sbnn_watched_bits(handle, number)
+            content = ctypes.string_at(calls.sbnn_changes(handle, number), size)
+            changes[name] = np.frombuffer(content, np.uint64)
+        return changes
+
 
 def _bytes(width: int) -> int:
     return (width + 7) // 8
@@ -291,6 +307,14 @@ def _load(path: Path) -> ctypes.CDLL:
     calls.sbnn_count.argtypes = [handle, number]
     calls.sbnn_values.restype = handle
     calls.sbnn_values.argtypes = [handle, number]
+    calls.sbnn_watched.restype = number
+    calls.sbnn_watched.argtypes = [handle]
+    calls.sbnn_watched_name.restype = ctypes.c_char_p
+    calls.sbnn_watched_name.argtypes = [handle, number]
+    calls.sbnn_watched_bits.restype = number
+    calls.sbnn_watched_bits.argtypes = [handle, number]
+    calls.sbnn_changes.restype = handle
+    calls.sbnn_changes.argtypes = [handle, number]
     return calls
 
 
@@ -315,6 +339,7 @@ def compile_design(
     out_width: int,
     probes: Iterable[Probe] = (),
     vectors: int = 10_000,
+    watch: bool = False,
     progress: Progress | None = None,
 ) -> Library:
     """Compile Verilog text to a library, or take the one that was compiled before.
@@ -332,6 +357,8 @@ def compile_design(
         Signals inside the design to look at.
     vectors : int
         About how many cycles will be simulated. Very many are worth optimised C++.
+    watch : bool
+        Whether to count the changes of every signal that the text declares public.
     progress : callable, optional
         Called with a few words whenever something that takes long starts or ends.
     """
@@ -343,7 +370,7 @@ def compile_design(
     texts = {
         "sbnn_bench.v": BENCH.format(top=top, in_width=in_width, out_width=out_width),
         "sbnn_bench.vlt": _configuration(sources, probes),
-        "cpp/design.h": _header(in_width, out_width, probes),
+        "cpp/design.h": _header(in_width, out_width, probes, watch),
         "cpp/harness.cpp": resource("harness.cpp"),
     }
     flags = [*VERILATE, *flags_of(compiler), *optimise]
@@ -386,7 +413,7 @@ def quiet_about(sources: Iterable[str]) -> str:
     return "`verilator_config\n" + "".join(f'lint_off -file "{name}"\n' for name in sources)
 
 
-def _header(in_width: int, out_width: int, probes: Iterable[Probe]) -> str:
+def _header(in_width: int, out_width: int, probes: Iterable[Probe], watch: bool) -> str:
     def quoted(path: str | None) -> str:
         return f'"{path}"' if path else "nullptr"
 
@@ -396,5 +423,5 @@ def _header(in_width: int, out_width: int, probes: Iterable[Probe]) -> str:
     )
     return (
         f'#include "Vdesign.h"\n#define IN_WIDTH {in_width}\n#define OUT_WIDTH {out_width}\n'
-        f"#define PROBES {{{specs}}}\n"
+        f"#define PROBES {{{specs}}}\n#define WATCH {int(watch)}\n"
     )

@@ -27,6 +27,7 @@ def random_pair(seed):
         split_pairs=bool(rng.random() < 0.3),
         input=str(rng.choice(["auto", "pixel"])),
         flatten=str(rng.choice(["auto", "gather", "accumulate"])),
+        serial=int(rng.choice([0, 0, 2, 3, 4])),
         share=int(rng.choice([0, 40])),
         scores=bool(rng.random() < 0.8),
     )

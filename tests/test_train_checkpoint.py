@@ -195,7 +195,6 @@ def remove(key):
         (lambda c: c["config"].update(padding_value=False), "padding_value must not be False"),
         (lambda c: c["config"].update(padding_value=-1.0), "padding_value must not be -1.0"),
         (lambda c: c["config"].update(xi_bits=True), "xi_bits must not be True"),
-        (lambda c: c["config"].update(domain="real"), "Domain must be one of learned"),
         (lambda c: c["config"].update(name="resnet18"), r"it lacks layer1\.0\.conv1\.ones"),
         (lambda c: c["config"].update(name="resnet18", shape=(4096, 4096, 3)), "is for images below"),
         (lambda c: c["config"].update(name="resnet18", normalise="cifar10"), "is for 3 channels, not 1"),

@@ -15,12 +15,16 @@ from sbnn_hw.rtl_gen.heap import FAMILIES, lut_cost
 from sbnn_hw.train.domains import Signed, Zero
 from sbnn_hw.train.layers import SparseBinaryConv2d, SparseBinaryLayer, SparseBinaryScores
 
-__all__ = ["LutBudget", "neuron_costs"]
+__all__ = ["LutBudget", "neuron_costs", "score_costs"]
 
 #: Most taps that a neuron may have while a budget is in force. Longer heaps cost evenly more.
 LONGEST = 96
 #: Tables of a bit that is added to a class score, and of a class in the search for the largest.
 SUM, CLASS = 0.75, 11
+#: Tables of a bit of a pixel that is counted for a class where it arrives, and of the sum's bits.
+ARRIVING, TOTAL = 1.75, 10
+#: Bits of a map for which a table tells what they count, wherever they are in it.
+PLACES = 32
 #: A tap alone needs no table, but a register; the price of one in tables.
 WIRE = 0.25
 
@@ -44,11 +48,28 @@ def neuron_costs(fan_in: int, *, q_bits: int = 0, family: str = "xc7") -> list[f
     return costs
 
 
+def score_costs(fan_in: int, map_before: tuple[int, int] | None = None) -> list[float]:
+    """Return the tables of a class with 0, 1, … ``fan_in`` taps.
+
+    ``map_before`` is the number of pixels and channels, where those arrive one after the other.
+    """
+    costs = [SUM * taps for taps in range(fan_in + 1)]
+    if map_before is not None:
+        pixels, channels = map_before
+        # Over as many cycles as a table has room for, but no more than a map usually leaves.
+        cycles = max(1, min(4, PLACES // pixels))
+        most = ARRIVING * -(-channels // cycles) + TOTAL
+        costs = [min(cost, most) for cost in costs]
+    return costs
+
+
 class LutBudget:
     """Choose each neuron's taps so that a network takes a number of look-up tables.
 
     The scores are not priced: their latent weights are of another size than those before a batch
-    norm, and every class needs its taps. Each class keeps its largest, up to the cap.
+    norm, and every class needs its taps. Each class keeps its largest, up to the cap. Behind a map
+    that arrives a pixel at a time taps are in tables that are there anyway, so that a class may
+    have them all; what convolutions need to keep lines is not counted.
 
     Parameters
     ----------
@@ -65,15 +86,24 @@ class LutBudget:
         self.costs: list[Tensor] = []
         self.caps: list[int] = []
         for number, layer in enumerate(layers):
-            longest = min(layer.fan_in, LONGEST)
             cap = caps[number] if number < len(caps) else 0
+            longest = min(layer.fan_in, LONGEST)
+            if isinstance(layer, SparseBinaryScores):
+                longest = min(layer.fan_in, max(LONGEST, cap))
             self.caps.append(min(cap, longest) if cap else longest)
             if isinstance(layer, SparseBinaryScores):
-                costs = [SUM * taps for taps in range(longest + 1)]
+                costs = score_costs(longest, self._map_before(number))
             else:
                 q = 0 if isinstance(layer.domain, Signed | Zero) else _q_bits(layer)
                 costs = neuron_costs(longest, q_bits=q, family=family)
             self.costs.append(torch.tensor(costs))
+
+    def _map_before(self, number: int) -> tuple[int, int] | None:
+        """Return pixels and channels of the map that a layer reads, if it comes by pixels."""
+        before = self.layers[number - 1] if number else None
+        if not isinstance(before, SparseBinaryConv2d):
+            return None
+        return self.layers[number].fan_in // before.out_channels, before.out_channels
 
     @property
     def fixed(self) -> float:
@@ -131,7 +161,7 @@ class LutBudget:
         """Return each neuron's largest values, in order, as many as it may keep."""
         values = layer.weight.flatten(1)
         values = values.abs() if layer.domain.signed else values
-        longest = min(layer.fan_in, LONGEST)
+        longest = max(cap, min(layer.fan_in, LONGEST))
         most = cap + round((longest - cap) * slack)
         return values.topk(most, 1).values
 

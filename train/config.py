@@ -51,6 +51,9 @@ class TrainConfig:
         ``constant``, or ``cubic`` from 0.5 down to ``ec`` over that share of the run.
     clamp : float
         Latent weights are kept within ± this (0: not at all; always off with top-k).
+    replace_idle : bool
+        After each epoch, neurons that are constant on training images, or the same as another, are
+        taken away, and their tables left to others; they may grow again.
     distill, temperature : float
         Share of the teacher in the loss, and the temperature that softens both outputs.
     validation : int
@@ -96,6 +99,7 @@ class TrainConfig:
     ec_schedule: str = "constant"
     ec_until: float = 0.5
     clamp: float = 1.5
+    replace_idle: bool = False
     epochs: int = 10
     batch: int = 256
     lr: float = 0.01

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -26,6 +26,7 @@ from sbnn_hw.train.signs import (
 
 __all__ = [
     "InputEncoder",
+    "LearnedEncoder",
     "SignActivation",
     "SparseBinaryConv2d",
     "SparseBinaryLayer",
@@ -291,7 +292,12 @@ class InputEncoder(nn.Module):
                 f"Thresholds must increase and lie between 1 and 255, not {thresholds!r}"
             )
         super().__init__()
-        self.kind, self.thresholds = kind, thresholds
+        self.kind, self._thresholds = kind, thresholds
+
+    @property
+    def thresholds(self) -> tuple[int, ...]:
+        """Pixel values from which a bit is set."""
+        return self._thresholds
 
     @property
     def planes(self) -> int:
@@ -310,3 +316,53 @@ class InputEncoder(nn.Module):
 
     def extra_repr(self) -> str:
         return f"{self.kind}, thresholds={self.thresholds}"
+
+
+class LearnedEncoder(InputEncoder):
+    """A thermometer whose thresholds are learned, the same for all pixels of all channels.
+
+    They are kept in units of the whole range, so that a step of the optimiser moves them by some
+    pixel values. The forward pass rounds them, so it uses what the hardware compares with.
+    """
+
+    def __init__(self, thresholds: Sequence[int] = (64, 128, 192)) -> None:
+        super().__init__("thermometer", thresholds)
+        self.levels = nn.Parameter(torch.tensor(self._thresholds) / 255)
+
+    @property
+    def thresholds(self) -> tuple[int, ...]:
+        """The levels as integers, in order; those that met are pushed apart by one."""
+        found: list[int] = []
+        for level in sorted((self.levels.detach() * 255).round().int().tolist()):
+            found.append(max(1, level, *(one + 1 for one in found[-1:])))
+        for number in range(1, len(found) + 1):
+            found[-number] = min(found[-number], 256 - number)
+        return tuple(found)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not x.is_floating_point():
+            x = x.to(torch.get_default_dtype())
+        return _LearnedBits.apply(x, self.levels, self.thresholds).flatten(1, 2)  # type: ignore[no-any-return,no-untyped-call]
+
+
+class _LearnedBits(torch.autograd.Function):
+    """One bit a threshold; a threshold feels the pixels that are near it."""
+
+    #: How near, in pixel values.
+    NEAR = 48.0
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, levels: Tensor, thresholds: tuple[int, ...]) -> Tensor:
+        moved = torch.tensor(thresholds, dtype=x.dtype, device=x.device) - 0.5
+        above = x.unsqueeze(2) - moved.view(1, 1, -1, *[1] * (x.dim() - 2))
+        ctx.save_for_backward(above, levels)
+        return sign(above)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor, None]:
+        above, levels = ctx.saved_tensors
+        # The slope of a ramp from −1 to +1, in units of the whole range.
+        near = torch.ops.aten.hardtanh_backward(grad, above, -_LearnedBits.NEAR, _LearnedBits.NEAR)
+        axes = [0, 1, *range(3, grad.dim())]
+        order = levels.argsort().argsort()
+        return None, (near.sum(axes) * (-255 / _LearnedBits.NEAR))[order], None

@@ -4,7 +4,7 @@ import json
 import math
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -25,6 +25,7 @@ from sbnn_hw.train.checkpoint import Checkpoint, load_checkpoint, read_tensors, 
 from sbnn_hw.train.config import TrainConfig
 from sbnn_hw.train.data import TrainingImages, split_validation, to_tensors
 from sbnn_hw.train.folder import open_folder
+from sbnn_hw.train.idle import replace_idle
 from sbnn_hw.train.layers import SignActivation, SparseBinaryLayer
 from sbnn_hw.train.models import build_model
 from sbnn_hw.train.norm import recompute_statistics
@@ -54,6 +55,8 @@ __all__ = [
 STATE_FORMAT = "sbnn-hw training state"
 #: Top-k moves the cut every so many steps: sorting all the weights is not free.
 TOPK_EVERY = 10
+#: Training images on which a neuron must say the same to count as constant.
+IDLE_IMAGES = 10_000
 #: Choices that change no weight, so that a run may go on with others.
 FREE = ("workers",)
 
@@ -307,14 +310,8 @@ class Trainer:
             self.topk.project(self.layers, self._ec(step))
         if self.budget:
             self._spend(step)
-        if self.config.recalibrate:
-            recompute_statistics(
-                self.model,
-                lambda: (
-                    pixels.to(self.device)
-                    for pixels, _ in self.images.evaluation_batches(self.config.recalibrate)
-                ),
-            )
+        self._recalibrate()
+        replaced = self._replace_idle() if self.config.replace_idle else 0
         self.epoch += 1
         means = {
             key: average(torch.tensor(value / self.steps_per_epoch)).item()
@@ -328,6 +325,8 @@ class Trainer:
             "ec": self._ec(step),
             "lr": self._lr(step),
         }
+        if self.config.replace_idle:
+            row["replaced"] = replaced
         self.history.append(row)
         share = ones_share(self.layers)
         if self.budget:
@@ -338,6 +337,25 @@ class Trainer:
         # Without validation images the latest epoch is chosen.
         self.best.offer(self.epoch, row["validation"] or 0.0, met, self.model)
         return row
+
+    def _calibration(self, most: int) -> Iterator[Tensor]:
+        """Yield training images as they are."""
+        return (pixels.to(self.device) for pixels, _ in self.images.evaluation_batches(most))
+
+    def _recalibrate(self) -> None:
+        if self.config.recalibrate:
+            recompute_statistics(self.model, lambda: self._calibration(self.config.recalibrate))
+
+    def _replace_idle(self) -> int:
+        """Take away what says nothing, and give what it took to others; return how many neurons."""
+        found = replace_idle(self.model, self._calibration(IDLE_IMAGES), self.optimiser)
+        if found.changed:
+            if self.budget:
+                self._spend((self.epoch + 1) * self.steps_per_epoch)
+            if self.topk:
+                self.topk.project(self.layers, self._ec((self.epoch + 1) * self.steps_per_epoch))
+            self._recalibrate()
+        return found.neurons
 
     # The state of a run
 

@@ -12,6 +12,7 @@ from sbnn_hw.train.catalogue import BACKBONES, find_topology
 from sbnn_hw.train.domains import DOMAINS, INITS
 from sbnn_hw.train.layers import (
     InputEncoder,
+    LearnedEncoder,
     SignActivation,
     SparseBinaryConv2d,
     SparseBinaryLinear,
@@ -22,7 +23,7 @@ from sbnn_hw.train.signs import ACTIVATION_GRADIENTS, GRADIENTS
 
 __all__ = ["ModelConfig", "build_model"]
 
-ENCODERS = ("threshold", "thermometer", "integer")
+ENCODERS = ("threshold", "thermometer", "learned", "integer")
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,8 @@ class ModelConfig:
     shape : tuple
         Height, width and channels of the images.
     domain : str
-        The two values that weights take. For backbones also ``real``: weights that are not binary
-        yet, the first of ReActNet's two steps.
+        The two values that weights take. Or ``real``: of backbones weights that are not binary yet,
+        the first of ReActNet's two steps; of other models real weights and ReLUs, a teacher.
     activation : str
         What stands in for the gradient of the activations' sign; empty chooses the model's own.
     normalise : str
@@ -47,7 +48,8 @@ class ModelConfig:
         What convolutions pad with, −1 or 0. None chooses 0 for backbones, as the authors have it,
         and else −1.
     encoder : str
-        One of ``threshold``, ``thermometer``, ``integer``; or empty for the model's own choice.
+        One of ``threshold``, ``thermometer``, ``learned`` (a thermometer whose thresholds are
+        learned), ``integer``; or empty for the model's own choice.
     norm_scale : str
         How the batch norm's scale is had; empty chooses ``alternating`` for the domain `zero`,
         which needs neurons of both polarities, else ``learned``.
@@ -72,7 +74,7 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         for field, value, choices in (
-            ("Domain", self.domain, (*DOMAINS, *(("real",) if self.is_backbone else ()))),
+            ("Domain", self.domain, (*DOMAINS, "real")),
             ("Init", self.init, INITS),
             ("Gradient", self.gradient, GRADIENTS),
             ("Activations' gradient", self.activation, ("", *ACTIVATION_GRADIENTS)),
@@ -184,10 +186,13 @@ class ModelConfig:
             or {
                 "threshold": (128,),
                 "thermometer": (64, 128, 192),
+                "learned": (64, 128, 192),
                 "integer": (),
             }[kind]
         )
         try:
+            if kind == "learned":
+                return LearnedEncoder(thresholds)
             return InputEncoder(kind, thresholds)
         except ValueError as error:
             raise ModelRejected(str(error)) from None
@@ -195,12 +200,18 @@ class ModelConfig:
     def _layer_options(self) -> dict[str, object]:
         return {"domain": self.domain, "xi_bits": self.xi_bits, "gradient": self.gradient}
 
-    def linear(self, inputs: int, outputs: int) -> SparseBinaryLinear:
+    def linear(self, inputs: int, outputs: int) -> SparseBinaryLinear | nn.Linear:
         """Return a hidden linear layer."""
+        if self.domain == "real":
+            return nn.Linear(inputs, outputs, bias=False)
         return SparseBinaryLinear(inputs, outputs, **self._layer_options())  # type: ignore[arg-type]
 
-    def conv(self, inputs: int, outputs: int, kernel: int, stride: int = 1) -> SparseBinaryConv2d:
+    def conv(
+        self, inputs: int, outputs: int, kernel: int, stride: int = 1
+    ) -> SparseBinaryConv2d | nn.Conv2d:
         """Return a hidden convolution, with the configuration's padding."""
+        if self.domain == "real":
+            return nn.Conv2d(inputs, outputs, kernel, stride, self.padding, bias=False)
         return SparseBinaryConv2d(
             inputs,
             outputs,
@@ -228,8 +239,10 @@ class ModelConfig:
             **self._layer_options(),  # type: ignore[arg-type]
         )
 
-    def scores(self, inputs: int) -> SparseBinaryScores:
+    def scores(self, inputs: int) -> SparseBinaryScores | nn.Linear:
         """Return the last layer."""
+        if self.domain == "real":
+            return nn.Linear(inputs, self.classes)
         return SparseBinaryScores(
             inputs,
             self.classes,
@@ -242,6 +255,12 @@ class ModelConfig:
         default = "alternating" if self.domain == "zero" else "learned"
         return BatchNorm(features, scale=self.norm_scale or default)
 
+    def activate(self) -> nn.Module:
+        """Return what comes behind the batch norm: the sign, or a ReLU between real values."""
+        if self.domain == "real":
+            return nn.ReLU()
+        return SignActivation(self.activation or "clipped")
+
     def scaled(self, features: int) -> int:
         """Return a number of channels times the width, at least one."""
         return max(1, round(features * self.width))
@@ -252,7 +271,7 @@ def build_model(config: ModelConfig) -> nn.Sequential:
     if config.is_backbone:
         return build_backbone(config)
     topology = find_topology(config.name)
-    first = config.make_encoder(topology.encoder)
+    first = config.make_encoder("integer" if config.domain == "real" else topology.encoder)
     height, width, channels = config.shape
     channels *= first.planes
     modules: list[nn.Module] = [first]
@@ -261,7 +280,7 @@ def build_model(config: ModelConfig) -> nn.Sequential:
         modules += [
             config.conv(channels, outputs, layer.kernel, layer.stride),
             config.norm(outputs),
-            SignActivation(config.activation or "clipped"),
+            config.activate(),
         ]
         channels = outputs
         height = (height + 2 * config.padding - layer.kernel) // layer.stride + 1
@@ -281,7 +300,7 @@ def build_model(config: ModelConfig) -> nn.Sequential:
         modules += [
             config.linear(features, outputs),
             config.norm(outputs),
-            SignActivation(config.activation or "clipped"),
+            config.activate(),
         ]
         features = outputs
     return nn.Sequential(*modules, config.scores(features))

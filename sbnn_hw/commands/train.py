@@ -26,7 +26,7 @@ OPTIONS: dict[str, list[tuple[str, Any, str, str]]] = {
             "domain",
             str,
             "NAME",
-            "learned, closed_form, symmetric, bnn, zero, the extension signed; real (backbones)",
+            "learned, closed_form, symmetric, bnn, zero, the extension signed; real (teachers)",
         ),
         ("xi-bits", int, "K", "put the ξ of the domain learned on a grid of 2^-K"),
         ("init", str, "NAME", "where τ and φ start: unit, closed_form or balanced"),
@@ -43,7 +43,7 @@ OPTIONS: dict[str, list[tuple[str, Any, str, str]]] = {
             "gradient of the activations' sign: clipped, ede or polynomial (default: the model's)",
         ),
         ("normalise", str, "NAME", "pixels of a backbone: cifar10, cifar100 or imagenet"),
-        ("encoder", str, "NAME", "threshold, thermometer or integer"),
+        ("encoder", str, "NAME", "threshold, thermometer, learned (its thresholds) or integer"),
         ("thresholds", int, "T", "pixel values of the encoder"),
         ("padding", int, "P", "padding of convolutions"),
         ("padding-value", int, "V", "what convolutions pad with: -1, or 0 (default of backbones)"),
@@ -121,6 +121,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                 "--flip", action="store_true", default=None, help="mirror half of the images"
             )
         if title == "sparsity":
+            group.add_argument(
+                "--replace-idle",
+                action="store_true",
+                default=None,
+                help="take away neurons that are constant or double, and let others grow",
+            )
             limits = group.add_mutually_exclusive_group()
             limits.add_argument(
                 "--sparsity", type=float, metavar="S", help="share of zeros to reach, such as 0.95"
@@ -136,7 +142,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _choices(args: argparse.Namespace) -> dict[str, Any]:
     """Return the options that were given."""
     names = [flag.replace("-", "_") for options in OPTIONS.values() for flag, *_ in options]
-    given = {n: getattr(args, n) for n in [*names, "flip"] if getattr(args, n) is not None}
+    given = {
+        n: getattr(args, n)
+        for n in [*names, "flip", "replace_idle"]
+        if getattr(args, n) is not None
+    }
     given |= {n: tuple(given[n]) for n in ("thresholds", "fan_in") if n in given}
     if args.sparsity is not None:
         # Rounded, so that 0.95 is the constraint 0.05 and not 0.05000000000000004.

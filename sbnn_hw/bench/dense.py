@@ -1,0 +1,83 @@
+"""The dense network of weights −1 and +1 beside a sparse one: same stages, same widths."""
+
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from sbnn_hw.netlist import Conv2d, Edge, Layer, Linear, Network, Scores, Stage, Taps
+
+__all__ = ["dense_layer", "densify"]
+
+
+def densify(network: Network, seed: int = 0) -> Network:
+    """Return an untrained dense network of the same topology.
+
+    Weights are −1 and +1 by chance, in equal parts; batch norms do nothing. With ξ = −1/2 and
+    η = 2, as a fold has it, the weights of value +1 are the connections and q stands for the
+    others: half the taps that wiring every input would take.
+
+    Parameters
+    ----------
+    network : Network
+        The sparse network.
+    seed : int
+        Chooses the weights.
+    """
+    rng = np.random.default_rng(seed)
+    stages = []
+    for number, stage in enumerate(network.stages):
+        operation = stage.operation
+        if isinstance(operation, Layer | Scores):
+            ones = _random_ones(operation, rng)
+            operation = dense_layer(operation, network.edge_into(number), ones)
+        stages.append(Stage(stage.name, operation, stage.sources))
+    return Network(network.input, tuple(stages))
+
+
+def dense_layer(
+    layer: Layer | Scores, edge: Edge, ones: npt.NDArray[np.bool_]
+) -> Linear | Conv2d | Scores:
+    """Return a layer of weights −1 and +1 that fires where their sum is not negative.
+
+    Parameters
+    ----------
+    layer : Linear, Conv2d or Scores
+        Whose geometry it has.
+    edge : Edge
+        What it receives.
+    ones : array of bool (neurons, taps)
+        The weights of value +1.
+    """
+    taps = Taps.from_dense(ones.astype(np.int8))
+    if isinstance(layer, Scores):
+        return Scores(taps=taps, negative=False, shift=0, offsets=np.zeros(len(taps), np.int64))
+    # Σ w·x ≥ 0 is 2·pc_S − pc_N ≥ |S| − N/2, where what lies in padding of zeros does not count.
+    if isinstance(layer, Conv2d):
+        valid = layer.borders(edge).valid
+        position = (taps.indices // layer.channels).astype(np.int64)
+        tapped = np.array([taps.per_neuron(mask[position]) for mask in valid])
+        inputs = valid.sum(axis=1)[:, None] * (layer.channels // layer.groups)
+    else:
+        tapped, inputs = taps.fan_in[None], np.array([[taps.width]])
+    thresholds = -((edge.maximum * (inputs - 2 * tapped)) // 2)
+    assert isinstance(layer, Linear | Conv2d)
+    return replace(
+        layer,
+        taps=taps,
+        xi=-1,
+        k=1,
+        thresholds=thresholds,
+        flips=np.zeros(len(taps), bool),
+        fixed=np.zeros(0, np.int64),
+    )
+
+
+def _random_ones(layer: Layer | Scores, rng: np.random.Generator) -> npt.NDArray[np.bool_]:
+    neurons = len(layer.taps)
+    ones = rng.random((neurons, layer.taps.width)) < 0.5
+    if isinstance(layer, Conv2d):
+        channel = np.arange(layer.taps.width) % layer.channels
+        group = channel // (layer.channels // layer.groups)
+        ones &= group == (np.arange(neurons) // (neurons // layer.groups))[:, None]
+    return ones

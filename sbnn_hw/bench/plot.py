@@ -1,0 +1,209 @@
+"""Draw accuracy over look-up tables: ours, dense ones and published ones; labels keep apart."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sbnn_hw.bench.numbers import value_of
+from sbnn_hw.files import write_atomically
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.text import Annotation
+    from matplotlib.transforms import Bbox
+
+__all__ = ["Point", "draw", "front", "make_figure", "points_of"]
+
+#: Mark, colour and words of each kind.
+_KINDS = {
+    "ours": ("o", "#0b5394", "sbnn-hw, by Yosys"),
+    "dense": ("s", "#b45f06", "dense ±1, same generator"),
+    "untrained": ("|", "#b45f06", "dense ±1, untrained: no accuracy"),
+    "published": ("^", "#555555", "published"),
+    "unverified": ("v", "#999999", "published, not verified"),
+}
+
+#: Where a label may stand beside its point, in points; nearest and plainest first.
+_PLACES = [
+    (dx * reach, dy * reach)
+    for reach in (1, 1.8, 2.8, 4, 5.5, 7.5, 10)
+    for dx, dy in ((8, 3), (8, -9), (-8, 3), (-8, -9), (0, 9), (0, -15), (14, 10), (-14, -16))
+]
+
+
+@dataclass(frozen=True)
+class Point:
+    """One network in the picture; without an accuracy only its tables are known."""
+
+    name: str
+    data: str
+    kind: str
+    luts: float
+    accuracy: float | None
+
+
+def points_of(results: dict[str, Any]) -> list[Point]:
+    """Return every network that has a place in the picture."""
+    found = []
+    for entry in results["models"]:
+        luts = value_of(entry, "luts")
+        if luts:
+            accuracy = 100 * value_of(entry, "accuracy")
+            found.append(Point(entry["name"], entry["data"], "ours", luts, accuracy))
+    for entry in results["dense"]:
+        accuracy = value_of(entry, "accuracy")
+        luts, kind = value_of(entry, "luts"), "untrained" if accuracy is None else "dense"
+        percent = None if accuracy is None else 100 * accuracy
+        found.append(Point(entry["name"], entry["data"], kind, luts, percent))
+    for peer in results["published"]:
+        luts, accuracy = (peer["numbers"][key] for key in ("luts", "accuracy"))
+        kind = "published" if luts["verified"] and accuracy["verified"] else "unverified"
+        brams = peer["numbers"].get("brams")
+        # Tables alone would flatter a network that keeps its weights in memory.
+        name = peer["name"] + (f" + {brams['value']:g} BRAM" if brams else "")
+        found.append(Point(name, peer["data"], kind, luts["value"], accuracy["value"]))
+    return found
+
+
+def front(points: Sequence[Point]) -> list[Point]:
+    """Return the points that no other one beats in both, fewest tables first.
+
+    >>> sizes = {"a": (1, 90), "b": (2, 80), "c": (3, 95)}
+    >>> [p.name for p in front([Point(n, "", "ours", x, y) for n, (x, y) in sizes.items()])]
+    ['a', 'c']
+    """
+    best: list[Point] = []
+    for point in sorted(points, key=lambda p: (p.luts, -(p.accuracy or 0))):
+        if point.accuracy is not None and (not best or point.accuracy > (best[-1].accuracy or 0)):
+            best.append(point)
+    return best
+
+
+def make_figure(points: Sequence[Point]) -> tuple["Figure", list["Annotation"]]:
+    """Draw one panel for each data set that has a network of ours; return the labels too."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    ours = {point.data for point in points if point.kind == "ours"}
+    panels = [d for d in dict.fromkeys(p.data for p in points) if d in ours]
+    # The data set with most points first, and with most room.
+    panels.sort(key=lambda data: -sum(point.data == data for point in points))
+    heights = [5.2 if sum(p.data == d for p in points) > 6 else 3.0 for d in panels]
+    figure = Figure(figsize=(9, max(3.0, sum(heights)) + 0.5), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights or [1])
+    labels: list[Annotation] = []
+    for axis, data in zip(axes[:, 0], panels, strict=True):
+        labels += _panel(axis, data, [p for p in points if p.data == data])
+    # Where things are is known only once they are laid out.
+    figure.canvas.draw()
+    figure.set_layout_engine("none")
+    for axis in axes[:, 0]:
+        _keep_apart(axis, [label for label in labels if label.axes is axis])
+    return figure, labels
+
+
+def _panel(axis: "Axes", data: str, points: Sequence[Point]) -> list["Annotation"]:
+    known = [point.accuracy for point in points if point.accuracy is not None]
+    low, high = min(known), max(known)
+    room = max(0.5, 0.12 * (high - low))
+    # The lowest line is for networks whose accuracy nobody knows.
+    bottom, top = low - 2 * room, high + room
+    axis.set_xscale("log")
+    axis.set_ylim(bottom, top)
+    luts = [point.luts for point in points]
+    axis.set_xlim(min(luts) / 1.6, max(luts) * 2.5)
+    labels = []
+    for kind, (mark, colour, words) in _KINDS.items():
+        chosen = [point for point in points if point.kind == kind]
+        if not chosen:
+            continue
+        heights = [bottom + 0.3 * room if p.accuracy is None else p.accuracy for p in chosen]
+        size = 140 if kind == "untrained" else 42
+        axis.scatter(
+            [p.luts for p in chosen],
+            heights,
+            s=size,
+            marker=mark,
+            color=colour,
+            label=words,
+            zorder=3,
+        )
+        for point, height in zip(chosen, heights, strict=True):
+            labels.append(
+                axis.annotate(
+                    point.name,
+                    (point.luts, height),
+                    xytext=(8, 3),
+                    textcoords="offset points",
+                    fontsize=8,
+                    color=colour,
+                    arrowprops={"arrowstyle": "-", "color": colour, "lw": 0.4, "shrinkB": 3},
+                )
+            )
+    best = front([point for point in points if point.kind == "ours"])
+    axis.step(
+        [p.luts for p in best], [p.accuracy or 0 for p in best], where="post", color="#0b5394", lw=1
+    )
+    axis.set_title(data, loc="left", fontsize=11)
+    axis.set_xlabel("look-up tables")
+    axis.set_ylabel("test accuracy, %")
+    axis.grid(which="both", alpha=0.25)
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.legend(
+        fontsize=8, loc="lower right", bbox_to_anchor=(1, 1), ncols=len(_KINDS), frameon=False
+    )
+    return labels
+
+
+def _keep_apart(axis: "Axes", labels: Sequence["Annotation"]) -> None:
+    """Move each label to the first place where it covers neither a point nor another label."""
+    from matplotlib.transforms import Bbox
+
+    inside = axis.get_window_extent()
+    taken: list[Bbox] = []
+    for label in labels:
+        x, y = axis.transData.transform(label.xy)
+        taken.append(Bbox.from_extents(x - 5, y - 5, x + 5, y + 5))
+    for label in labels:
+        for dx, dy in _PLACES:
+            label.set_position((dx, dy))
+            label.set_horizontalalignment("left" if dx > 0 else "right" if dx < 0 else "center")
+            box = text_box(label)
+            within = inside.x0 <= box.x0 and box.x1 <= inside.x1 and inside.y0 <= box.y0
+            if within and box.y1 <= inside.y1 and not any(box.overlaps(other) for other in taken):
+                break
+        taken.append(text_box(label))
+
+
+def text_box(label: "Annotation") -> "Bbox":
+    """Return where a label's text is, without the line to its point."""
+    from matplotlib.text import Text
+
+    # Agg's canvas, which every figure here has, can draw; its base class cannot.
+    label.update_positions(label.figure.canvas.get_renderer())  # type: ignore[attr-defined]
+    return Text.get_window_extent(label)
+
+
+def draw(results: dict[str, Any], stem: Path) -> list[Path]:
+    """Draw the picture as PNG and SVG; the same results give the same bytes."""
+    import matplotlib as mpl
+
+    points = points_of(results)
+    if not any(point.kind == "ours" for point in points):
+        return []
+    paths = []
+    with mpl.rc_context({"svg.hashsalt": "sbnn-hw", "svg.fonttype": "none"}):
+        figure, _ = make_figure(points)
+        for kind, metadata in (("png", {"Software": None}), ("svg", {"Date": None})):
+            path = stem.with_suffix(f".{kind}")
+            write_atomically(
+                path,
+                lambda file, kind=kind, metadata=metadata: figure.savefig(  # type: ignore[misc]
+                    file, format=kind, dpi=130, metadata=metadata
+                ),
+            )
+            paths.append(path)
+    return paths

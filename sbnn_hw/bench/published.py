@@ -1,0 +1,76 @@
+"""What others published: read from a file, each number with its source and what it includes."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from sbnn_hw.datasets import DATASETS
+from sbnn_hw.errors import UsageError
+
+__all__ = ["NUMBERS", "SHIPPED", "load_peers"]
+
+SHIPPED = Path(__file__).with_name("published.toml")
+
+#: The numbers that a peer may have, with their units.
+NUMBERS = {
+    "accuracy": "% of test images",
+    "luts": "LUT",
+    "brams": "BRAM",
+    "images_per_second": "images/s",
+}
+_TEXTS = ("name", "source", "data", "includes")
+
+
+def load_peers(path: Path = SHIPPED) -> list[dict[str, Any]]:
+    """Return the published peers in plain values, each with its source written out.
+
+    A number that was not read again in its source has ``verified`` false.
+    """
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"Cannot read published numbers from {path}: {error}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{path} is not TOML: {error}") from None
+    sources = content.get("sources", {})
+    peers = [_peer(entry, sources, path) for entry in content.get("peers", [])]
+    names = [peer["name"] for peer in peers]
+    if len(set(names)) != len(names):
+        raise UsageError(f"{path}: peers must have different names")
+    return peers
+
+
+def _peer(entry: dict[str, Any], sources: dict[str, Any], path: Path) -> dict[str, Any]:
+    where = f"{path}: peer {entry.get('name')!r}"
+    known = {*_TEXTS, *NUMBERS, "device", "unverified"}
+    if unknown := sorted(entry.keys() - known):
+        raise UsageError(f"{where} must have no {unknown[0]!r}, only {', '.join(sorted(known))}")
+    for key in _TEXTS:
+        if not isinstance(entry.get(key), str) or not entry[key]:
+            raise UsageError(f"{where} must say its {key}")
+    source = sources.get(entry["source"])
+    if not isinstance(source, dict) or source.keys() != {"title", "where"}:
+        raise UsageError(f"{where} must name a source with title and where")
+    if entry["data"] not in DATASETS:
+        raise UsageError(f"{where} must name a data set of {', '.join(DATASETS)}")
+    given = [key for key in NUMBERS if key in entry]
+    for key in given:
+        value = entry[key]
+        if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
+            raise UsageError(f"{where} must have a number above zero as {key}, not {value!r}")
+    if not {"accuracy", "luts"} <= set(given):
+        raise UsageError(f"{where} must have accuracy and luts")
+    unverified = entry.get("unverified", [])
+    if wrong := sorted(set(unverified) - set(given)):
+        raise UsageError(f"{where} has no {wrong[0]!r} that could be unverified")
+    return {
+        "name": entry["name"],
+        "data": entry["data"],
+        "device": entry.get("device"),
+        "includes": entry["includes"],
+        "source": {"title": source["title"], "where": source["where"]},
+        "numbers": {
+            key: {"value": entry[key], "unit": NUMBERS[key], "verified": key not in unverified}
+            for key in given
+        },
+    }

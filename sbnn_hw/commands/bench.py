@@ -1,0 +1,106 @@
+"""``sbnn-hw bench``: measure all models, beside dense and published ones."""
+
+import argparse
+import importlib.util
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+from sbnn_hw.commands.common import add_data_root, add_json
+from sbnn_hw.errors import SbnnError, ToolMissing, UsageError
+from sbnn_hw.files import check_writable, exclusive, write_atomically
+from sbnn_hw.models import require_torch
+
+logger = logging.getLogger("sbnn_hw")
+
+JSON, MARKDOWN, PLOT = "bench.json", "bench.md", "pareto"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of this command."""
+    parser.add_argument(
+        "--models",
+        metavar="PLACE",
+        type=Path,
+        nargs="+",
+        default=[Path("models")],
+        help="checkpoints (.pt), or folders of them (default: models)",
+    )
+    add_data_root(parser)
+    parser.add_argument(
+        "--out",
+        metavar="DIR",
+        type=Path,
+        default=Path("build/bench"),
+        help="folder for the results: tables, JSON and picture (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--work",
+        metavar="DIR",
+        type=Path,
+        default=Path("build/bench/work"),
+        help="folder for what steps leave, so that a second run takes seconds "
+        "(default: %(default)s)",
+    )
+    parser.add_argument(
+        "--readme",
+        metavar="FILE",
+        type=Path,
+        help="put tables and picture between their marks in this file too",
+    )
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="1000 images, no place and route, and large dense networks computed",
+    )
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Measure, write, and fail if anything did."""
+    from sbnn_hw.bench.measure import Setup, require_all
+    from sbnn_hw.bench.plot import draw
+    from sbnn_hw.bench.run import run_bench
+    from sbnn_hw.bench.table import markdown, place
+    from sbnn_hw.bench.zoo import find_models
+
+    if args.quick and args.readme is not None:
+        raise UsageError("A quick run is not for the README; leave --quick or --readme away")
+    paths = find_models(args.models)
+    require_torch()
+    if importlib.util.find_spec("matplotlib") is None:
+        raise ToolMissing("The picture needs Matplotlib (pip install 'sbnn-hw[train]')")
+    here = next((path for path in paths if path.is_file()), paths[0])
+    tools = require_all(here, quick=args.quick)
+    if args.readme is not None:
+        check_writable(args.readme)
+
+    def say(model: str, step: str, text: str) -> None:
+        logger.info("%-20s %-11s %s", model, step, text)
+
+    with exclusive(args.out / JSON), exclusive(args.work / "steps"):
+        setup = Setup(args.work, tools, say, args.data_root, args.quick)
+        results, errors = run_bench(paths, setup)
+        text, tables = json.dumps(results, indent=1) + "\n", markdown(results)
+        pictures = draw(results, args.out / PLOT)
+        write_atomically(args.out / MARKDOWN, lambda file: file.write(tables.encode()))
+        write_atomically(args.out / JSON, lambda file: file.write(text.encode()))
+        if args.readme is not None and not errors:
+            place(args.readme, results, args.out / f"{PLOT}.svg")
+    if args.json:
+        print(json.dumps(results))
+    else:
+        print(tables)
+        for path in (args.out / MARKDOWN, args.out / JSON, *pictures):
+            print(f"written  {path}")
+    _fail(errors, results)
+
+
+def _fail(errors: list[SbnnError], results: dict[str, Any]) -> None:
+    """End with the exit code of the first error, if there was one."""
+    if not errors:
+        return
+    count = len(errors)
+    more = "" if count == 1 else f" (and {count - 1} more, in {JSON})"
+    raise type(errors[0])(f"Not everything was measured: {errors[0]}{more}")

@@ -1,0 +1,462 @@
+"""The bench: what it measures is so, what it draws can be read, and a failure loses nothing."""
+
+import copy
+import json
+import re
+
+import numpy as np
+import pytest
+import torch
+from conftest import ROOT
+from random_models import scramble
+
+from sbnn_hw.bench import table
+from sbnn_hw.bench.dense import dense_layer, densify
+from sbnn_hw.bench.measure import SYNTHESISED, Setup
+from sbnn_hw.bench.numbers import number
+from sbnn_hw.bench.plot import front, make_figure, points_of, text_box
+from sbnn_hw.bench.published import load_peers
+from sbnn_hw.bench.zoo import find_models, hardware_of, read_facts
+from sbnn_hw.cli import main
+from sbnn_hw.errors import OutputRefused, UsageError
+from sbnn_hw.netlist import Layer
+from sbnn_hw.rtl_gen.estimate import estimate
+from sbnn_hw.train.checkpoint import Checkpoint, save_checkpoint
+from sbnn_hw.train.fold import fold_checkpoint, fold_model
+from sbnn_hw.train.layers import SparseBinaryLayer
+from sbnn_hw.train.models import ModelConfig, build_model
+
+PEER = """
+[sources.s]
+title = "t"
+where = "w"
+[[peers]]
+name = "x"
+source = "s"
+data = "mnist"
+includes = "all"
+"""
+STORED = ROOT / "docs" / "bench" / "bench.json"
+
+
+def tiny_model(name, **choices):
+    torch.manual_seed(0)
+    config = ModelConfig(name=name, shape=(8, 8, 1), classes=10, **choices)
+    return config, build_model(config)
+
+
+def save_tiny(path, name="mlp:6", data="digits", **choices):
+    config, model = tiny_model(name, **choices)
+    if config.domain != "bnn":
+        rng = np.random.default_rng(0)
+        for layer in model.modules():
+            if isinstance(layer, SparseBinaryLayer):
+                scramble(layer, rng, 0.2)
+    save_checkpoint(path, Checkpoint(config, model.eval(), {"data": data, "seed": 7}))
+
+
+# Dense networks
+
+
+@pytest.mark.parametrize(
+    ("name", "choices"),
+    [
+        ("mlp:12", {}),
+        ("mlp:9,7", {"encoder": "integer"}),
+        ("conv:4,4", {"padding": 1, "padding_value": 0}),
+        ("conv:4", {"padding": 1, "padding_value": -1}),
+    ],
+)
+def test_dense_layers_are_those_that_a_fold_makes(name, choices):
+    """Of an untrained model with weights −1 and +1; only its weights are read, not thresholds."""
+    config, model = tiny_model(name, domain="bnn", **choices)
+    network = fold_model(model.eval(), config.shape, drop_unread=False).network
+    compared = 0
+    for stage_number, _, layer in network.layers():
+        if not isinstance(layer, Layer) or len(layer.fixed):
+            continue
+        ones = np.zeros((len(layer.taps), layer.taps.width), bool)
+        ones[layer.taps.neurons, layer.taps.indices] = True
+        made = dense_layer(layer, network.edge_into(stage_number), ones)
+        assert (made.xi, made.k) == (layer.xi, layer.k) == (-1, 1)
+        assert np.array_equal(made.flips, layer.flips)
+        assert np.array_equal(made.thresholds, layer.thresholds)
+        compared += 1
+    assert compared
+
+
+def test_dense_network_has_the_same_stages_and_half_its_weights_as_taps():
+    sparse = fold_checkpoint(ROOT / "models/digits.pt").network
+    dense = densify(sparse)
+    assert [s.name for s in dense.stages] == [s.name for s in sparse.stages]
+    assert [len(layer.taps) for _, _, layer in dense.layers()] == [
+        len(layer.taps) for _, _, layer in sparse.layers()
+    ]
+    assert dense.connections == pytest.approx(17_024 / 2, rel=0.05)
+    assert densify(sparse).digest == dense.digest != densify(sparse, seed=1).digest
+
+
+def test_every_fan_in_can_be_looked_up():
+    """Above the default limit the estimate is a straight line; without one it is the search."""
+    dense = densify(fold_checkpoint(ROOT / "models/digits.pt").network)
+    line, exact = estimate(dense, "xc7", searched=16), estimate(dense, "xc7", searched=1 << 30)
+    assert line.luts != exact.luts
+    assert exact.luts == estimate(dense, "xc7").luts  # no fan-in is above 128 here
+
+
+# Models
+
+
+def test_finds_models_in_folders_and_files(tmp_path):
+    for name in ("b.pt", "a.pt", "a.state.pt", "a.md"):
+        (tmp_path / name).touch()
+    assert [p.name for p in find_models([tmp_path])] == ["a.pt", "b.pt"]
+    with pytest.raises(
+        UsageError, match=r"^Two models are called a; measure one of them at a time$"
+    ):
+        find_models([tmp_path, tmp_path / "a.pt"])
+    with pytest.raises(UsageError, match=r"^There are no checkpoints \(\.pt\) in .*; name others$"):
+        find_models([tmp_path / "..", ROOT / "docs"])
+    with pytest.raises(
+        UsageError, match=r"^Models to measure are checkpoints \(\.pt\), which name"
+    ):
+        find_models([tmp_path / "net.sbnn"])
+
+
+def test_every_shipped_model_is_found_and_named_in_the_readme():
+    """Whether it is measured yet or not."""
+    found = {path.stem: read_facts(path) for path in find_models([ROOT / "models"])}
+    assert {name: facts.data for name, facts in found.items()}.items() >= {
+        ("digits", "digits"),
+        ("mnist_sfc_95", "mnist"),
+        ("mnist_sfc_98", "mnist"),
+    }
+    text = (ROOT / "README.md").read_text()
+    section = re.search(r"## Measured side by side\n(.*?)\n## ", text, re.S)[1]
+    assert [name for name in found if f"`{name}`" not in section] == []
+
+
+def test_hardware_is_chosen_beside_the_models(tmp_path):
+    assert hardware_of(tmp_path / "a.pt") == {}
+    (tmp_path / "hardware.toml").write_text('[a]\ninput = "pixel"\nshare = 100\n[b]\nspeed = 3\n')
+    assert hardware_of(tmp_path / "a.pt") == {"input": "pixel", "share": 100}
+    assert hardware_of(tmp_path / "c.pt") == {}
+    with pytest.raises(UsageError, match=r"b may choose input, .*, not speed = 3$"):
+        hardware_of(tmp_path / "b.pt")
+
+
+# What others published
+
+
+def test_what_was_not_read_again_is_unverified():
+    peers = {peer["name"]: peer["numbers"] for peer in load_peers()}
+    unverified = {
+        (name, key)
+        for name, numbers in peers.items()
+        for key, found in numbers.items()
+        if not found["verified"]
+    }
+    assert unverified == {
+        ("FINN LFC-max", "luts"),
+        ("FINN LFC-max", "brams"),
+        ("FINN SFC-fix", "luts"),
+        ("FINN LFC-fix", "luts"),
+        ("FINN LFC-fix", "brams"),
+        ("FINN LFC-fix", "images_per_second"),
+        ("FINN CNV-max", "luts"),
+        ("FINN CNV-max", "brams"),
+    }
+    assert peers["FINN SFC-max"]["luts"]["value"] == 91_131
+    assert peers["TreeLUT"]["luts"]["value"] == 4_478
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[[peers]]\nname = 'x'", r"peer 'x' must say its source"),
+        (
+            PEER + "accuracy=90",
+            r"peer 'x' must have accuracy and luts",
+        ),
+        (
+            PEER + "accuracy=90\nluts=0",
+            r"peer 'x' must have a number above zero as luts, not 0",
+        ),
+        ("[[peers]]\nname = 'x'\nfps = 3", r"peer 'x' must have no 'fps', only"),
+    ],
+)
+def test_refuses_published_numbers_without_what_they_need(tmp_path, text, says):
+    path = tmp_path / "published.toml"
+    path.write_text(text)
+    with pytest.raises(UsageError, match=says):
+        load_peers(path)
+
+
+# Tables and picture
+
+
+def entry_of(name, accuracy, luts, data="mnist"):
+    values = {
+        "accuracy": accuracy, "images_equal": 100, "images_equal_with_stalls": 100, "luts": luts,
+        "flip_flops": 5, "brams": 0, "dsps": 0, "carries": 0, "muxes": 0, "latency": 9,
+        "interval": 1, "images_per_second": 1e8, "bops": 7, "bops_dense": 70, "toggles": 12.5,
+    }  # fmt: skip
+    return {
+        "name": name,
+        "data": data,
+        "images": 100,
+        "signed": False,
+        "input": "image",
+        "dense": "d0",
+        "numbers": {key: number(value, "unit", "tool 1") for key, value in values.items()},
+    }
+
+
+@pytest.fixture
+def results():
+    """Return made-up results, crowded where the published ones are."""
+    luts = {"luts": number(110_000, "LUT", "heaps", "computed")}
+    return {
+        "quick": False,
+        "models": [
+            entry_of("mnist_a", 0.9583, 1_990),
+            entry_of("mnist_b", 0.9705, 4_300),
+            entry_of("mnist_c", 0.9706, 4_350),
+            entry_of("mnist_d", 0.9840, 15_500),
+            entry_of("small", 0.93, 1_515, "digits"),
+        ],
+        "dense": [
+            {
+                "id": "d0", "name": "dense sfc", "data": "mnist", "model": "sfc", "trained": False,
+                "connections": 167_000, "weights": 334_336, "numbers": luts,
+            }
+        ],
+        "published": load_peers(),
+        "failed": [{"name": "broken", "error": "it is damaged"}],
+    }  # fmt: skip
+
+
+def overlaps(labels):
+    boxes = [text_box(label) for label in labels]
+    return sum(
+        one.axes is two.axes and a.overlaps(b)
+        for n, (one, a) in enumerate(zip(labels, boxes, strict=True))
+        for two, b in zip(labels[:n], boxes[:n], strict=True)
+    )
+
+
+def test_labels_do_not_overlap_nor_leave_the_picture(results):
+    points = points_of(results)
+    _, labels = make_figure(points)
+    # Data sets of which nothing is measured have no panel.
+    shown = [p for p in points if p.data in ("mnist", "digits")]
+    assert sorted(label.get_text() for label in labels) == sorted(p.name for p in shown)
+    assert overlaps(labels) == 0
+    for label in labels:
+        box, panel = text_box(label), label.axes.get_window_extent()
+        assert panel.x0 <= box.x0
+        assert box.x1 <= panel.x1
+    # Where they would all stand at first, they do overlap.
+    for label in labels:
+        label.set_position((8, 3))
+        label.set_horizontalalignment("left")
+    assert overlaps(labels) > 0
+
+
+def test_front_leaves_out_what_is_beaten(results):
+    ours = [p for p in points_of(results) if p.kind == "ours" and p.data == "mnist"]
+    assert [p.name for p in front(ours)] == ["mnist_a", "mnist_b", "mnist_c", "mnist_d"]
+    ours[2] = type(ours[2])("mnist_c", "mnist", "ours", 4_350, 97.0)
+    assert [p.name for p in front(ours)] == ["mnist_a", "mnist_b", "mnist_d"]
+
+
+def test_tables_tell_what_is_computed_unverified_and_failed(results):
+    text = table.markdown(results)
+    assert "| `mnist_a` | mnist | 95.83% | 100 of 100 | 1,990 |" in text
+    assert "| 110,000 computed | 55.3 × |" in text
+    assert "| `broken` | failed: it is damaged |" in text
+    assert "82,988 (unverified)" in text
+    assert "91,131 |" in text
+    results["models"][0]["numbers"]["images_equal_with_stalls"]["value"] = 99
+    assert "99 of 100" in table.markdown(results)
+
+
+def test_results_go_between_their_marks_and_nowhere_else(results, tmp_path):
+    readme = tmp_path / "README.md"
+    readme.write_text(f"before\n{table.BEGIN}old{table.END}\nafter\n")
+    table.place(readme, results, tmp_path / "docs" / "pareto.svg")
+    text = readme.read_text()
+    assert text.startswith(
+        f"before\n{table.BEGIN}\n![Accuracy over look-up tables](docs/pareto.svg)"
+    )
+    assert text.endswith(f"{table.END}\nafter\n")
+    assert "old" not in text
+    table.place(readme, results, tmp_path / "docs" / "pareto.svg")
+    assert readme.read_text() == text
+    readme.write_text("nothing")
+    with pytest.raises(OutputRefused, match=r"must have one place for the results, between <!--"):
+        table.place(readme, results, tmp_path / "pareto.svg")
+    assert readme.read_text() == "nothing"
+
+
+def test_readme_is_what_was_measured():
+    """The stored results, the tables in the README and the shipped models belong together."""
+    stored = json.loads(STORED.read_text())
+    text = (ROOT / "README.md").read_text()
+    part = re.search(f"{re.escape(table.BEGIN)}(.*?){re.escape(table.END)}", text, re.S)[1]
+    assert part == table.readme_part(stored, "docs/bench/pareto.svg")
+    assert (ROOT / "docs/bench/bench.md").read_text() == table.markdown(stored)
+    assert not stored["quick"]
+    assert not stored["failed"]
+    for entry in stored["models"]:
+        network = fold_checkpoint(ROOT / "models" / f"{entry['name']}.pt").network
+        assert entry["network"] == network.digest
+        assert not entry["problems"]
+        equal = {
+            entry["numbers"][key]["value"] for key in ("images_equal", "images_equal_with_stalls")
+        }
+        assert equal == {entry["images"]}
+    assert stored["published"] == load_peers()
+
+
+def numbers_in(value):
+    """Return everything that is a number with a unit, wherever it is."""
+    if isinstance(value, dict):
+        if "unit" in value:
+            yield value
+        for inner in value.values():
+            yield from numbers_in(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from numbers_in(inner)
+
+
+# The command
+
+
+@pytest.fixture(scope="module")
+def benched(tmp_path_factory):
+    """Measure a tiny network and its dense sister, beside a file that is no checkpoint."""
+    place = tmp_path_factory.mktemp("bench")
+    models = place / "models"
+    models.mkdir()
+    save_tiny(models / "tiny.pt", domain="zero")
+    save_tiny(models / "sister.pt", domain="bnn")
+    (models / "broken.pt").write_bytes(b"no checkpoint")
+    arguments = ["bench", "--models", str(models)]
+    arguments += ["--out", str(place / "out"), "--work", str(place / "work")]
+    code = main(arguments)
+    return place, arguments, code
+
+
+def test_one_broken_model_does_not_lose_the_others(benched):
+    place, _, code = benched
+    results = json.loads((place / "out" / "bench.json").read_text())
+    assert code == 1
+    assert [entry["name"] for entry in results["models"]] == ["tiny"]
+    assert [entry["name"] for entry in results["failed"]] == ["broken"]
+    assert "is not a checkpoint" in results["failed"][0]["error"]
+
+
+def test_measures_what_other_commands_say(benched, capsys):
+    place, _, _ = benched
+    (entry,) = json.loads((place / "out" / "bench.json").read_text())["models"]
+    assert (entry["data"], entry["seed"], entry["images"]) == ("digits", 7, 360)
+    assert entry["problems"] == []
+    values = {key: found["value"] for key, found in entry["numbers"].items()}
+    model = str(place / "models" / "tiny.pt")
+    assert main(["eval", "--model", model, "--data", "digits", "--json"]) == 0
+    assert values["accuracy"] == json.loads(capsys.readouterr().out)["accuracy"]
+    assert main(["info", "--model", model, "--json"]) == 0
+    info = json.loads(capsys.readouterr().out)
+    assert values["bops"] == values["bops_sparse"] == info["bops"]["sparse"]
+    assert values["bops_dense"] == info["bops"]["dense"]
+    assert values["images_equal"] == values["images_equal_with_stalls"] == 360
+    assert values["images_per_second"] == 100e6 / values["interval"]
+    assert values["ecp5_images_per_second"] == values["ecp5_fmax"] * 1e6 / values["interval"]
+    assert values["toggles"] == values["toggles_of_registers"] + values["toggles_of_tables"] > 0
+    assert values["brams"] == values["dsps"] == 0 < values["luts"]
+
+
+def test_the_trained_dense_model_stands_beside_the_sparse_one(benched):
+    place, _, _ = benched
+    results = json.loads((place / "out" / "bench.json").read_text())
+    (dense,) = results["dense"]
+    assert results["models"][0]["dense"] == dense["id"]
+    assert dense["name"] == "sister"
+    assert dense["trained"]
+    assert dense["numbers"]["luts"]["how"] == "counted"
+    assert dense["numbers"]["accuracy"]["value"] == fold_accuracy(place / "models" / "sister.pt")
+
+
+def fold_accuracy(path):
+    from sbnn_hw import datasets
+
+    images = datasets.find("digits").load("test")
+    return fold_checkpoint(path).network.accuracy(images.pixels, images.labels)
+
+
+def test_every_number_has_its_unit_and_tool(benched):
+    place, _, _ = benched
+    results = json.loads((place / "out" / "bench.json").read_text())
+    found = list(numbers_in([results["models"], results["dense"]]))
+    assert len(found) > 20
+    for each in found:
+        assert each["unit"]
+        assert each["how"] in ("measured", "counted", "computed")
+        assert re.search(r"\d+\.\d+", each["by"]), each
+
+
+def test_second_run_measures_nothing_and_writes_the_same(benched):
+    place, arguments, _ = benched
+    names = ("bench.json", "bench.md", "pareto.png", "pareto.svg")
+    before = {name: (place / "out" / name).read_bytes() for name in names}
+    notes = {path: path.stat().st_mtime_ns for path in (place / "work").rglob(".steps/*.json")}
+    assert len(notes) >= 9
+    assert main(arguments) == 1
+    assert {name: (place / "out" / name).read_bytes() for name in names} == before
+    assert {path: path.stat().st_mtime_ns for path in notes} == notes
+    assert not list(place.rglob("*.part"))
+    assert not list(place.rglob("*.lock"))
+
+
+def test_a_failed_run_leaves_the_readme_alone(benched):
+    place, arguments, _ = benched
+    readme = place / "README.md"
+    readme.write_text(f"{table.BEGIN}old{table.END}\n")
+    assert main([*arguments, "--readme", str(readme)]) == 1
+    assert readme.read_text() == f"{table.BEGIN}old{table.END}\n"
+
+
+def test_large_dense_networks_are_computed(benched, monkeypatch):
+    """Above the limit the heaps' costs are added up, and said to be."""
+    from sbnn_hw.bench import measure
+
+    place, _, _ = benched
+    tools = {"amaranth": "0.0", "yosys": "0.0", "numpy": "0.0"}
+    setup = Setup(place / "large", tools, lambda *_: None)
+    assert setup.dense_limit == SYNTHESISED == 200_000
+    monkeypatch.setattr(measure, "SYNTHESISED", 10)
+    network = densify(fold_checkpoint(place / "models" / "tiny.pt").network)
+    facts = measure.model_facts(place / "models" / "tiny.pt", setup)
+    options = measure.hardware_options(place / "models" / "tiny.pt")
+    found = measure.measure_dense(measure.Dense("dense", facts, network), setup, options)
+    assert found["numbers"].keys() == {"luts"}
+    assert found["numbers"]["luts"]["how"] == "computed"
+    assert found["numbers"]["luts"]["value"] == estimate(network, "xc7").luts
+    assert not found["trained"]
+
+
+def test_a_quick_run_is_not_for_the_readme(capsys):
+    assert main(["bench", "--quick", "--readme", "README.md"]) == 2
+    said = capsys.readouterr().err
+    assert said == "E: A quick run is not for the README; leave --quick or --readme away\n"
+
+
+def test_drawing_changes_no_results(results, tmp_path):
+    from sbnn_hw.bench.plot import draw
+
+    before = copy.deepcopy(results)
+    paths = draw(results, tmp_path / "pareto")
+    assert [path.name for path in paths] == ["pareto.png", "pareto.svg"]
+    assert results == before
