@@ -367,12 +367,7 @@ class _Import:
         held = (Fraction(-1), Fraction(1)) if x.pixels is None else fed(x.pixels, x.maximum)
         if node.op == "MultiThreshold":
             steps = steps_of(node, constants)
-            columns = [
-                shapes.along_channels(
-                    node, steps.thresholds.reshaped(lambda codes, n=n: codes[:, n]), x.index.ndim
-                )
-                for n in range(steps.thresholds.shape[1])
-            ]
+            columns = [shapes.along_channels(node, step, x.index.ndim) for step in steps.each()]
             x, numbers = x.with_lanes(*columns)
             return x, [
                 [steps.counted(s * number + o, sorted(own)) for number in held]

@@ -66,6 +66,11 @@ class Steps:
     scale: Fraction
     bias: Fraction
 
+    def each(self) -> list[Constant]:
+        """Return the first threshold of all channels, the second of all, and so on."""
+        columns = self.thresholds.codes.T
+        return [Constant(column, self.thresholds.numbers) for column in columns]
+
     def counted(self, x: Fraction, thresholds: list[Fraction]) -> Fraction:
         """Return what becomes of a number; the thresholds of its channel increase."""
         return self.scale * bisect_right(thresholds, x) + self.bias
