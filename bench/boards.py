@@ -21,6 +21,7 @@ BUILDS = (
     ("mnist_sfc_98", "arty_a7"),
     ("mnist_sfc_98", "ulx3s_85f"),
     ("mnist_sfc_95", "arty_a7"),
+    ("tfc_brevitas", "arty_a7"),
 )
 
 COLUMNS = (
@@ -33,7 +34,11 @@ HEAD = f"| {' | '.join(COLUMNS)} |\n{'|---' * len(COLUMNS)}|\n"
 def build(model: str, board: str) -> dict[str, Any]:
     """Build, or take what is up to date, and return the report."""
     command = [sys.executable, "-m", "sbnn_hw", "build", "--json"]
-    command += ["--model", f"models/{model}.pt", "--board", board]
+    if (ROOT / f"models/{model}.onnx").exists():
+        # A file from elsewhere does not say what it was trained on.
+        command += ["--model", f"models/{model}.onnx", "--data", "mnist", "--board", board]
+    else:
+        command += ["--model", f"models/{model}.pt", "--board", board]
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     if done.returncode:
         raise SystemExit(f"{model} for {board} failed")

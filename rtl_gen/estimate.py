@@ -15,6 +15,7 @@ from sbnn_hw.netlist import (
     Encode,
     Flatten,
     Layer,
+    Levels,
     Linear,
     MaxPool2d,
     Network,
@@ -22,9 +23,11 @@ from sbnn_hw.netlist import (
     Taps,
     Window,
 )
+from sbnn_hw.rtl_gen import layers
 from sbnn_hw.rtl_gen.heap import FAMILIES, Family, lut_cost
+from sbnn_hw.rtl_gen.logic import Logic
 
-__all__ = ["Estimate", "estimate"]
+__all__ = ["Estimate", "dense_costs", "estimate"]
 
 #: Tables for each bit that is added up, as sums are built.
 _SUM = {"xc7": 0.75, "ecp5": 2.0, "ice40": 2.0, "generic": 0.75}
@@ -82,6 +85,8 @@ def estimate(network: Network, family: str, *, searched: int = _SEARCHED) -> Est
         match operation:
             case Encode():
                 cost = _encoder(operation, edge, kind, pixels=windows)
+            case Levels():
+                cost = _levels(operation, edge, kind, pixels=windows)
             case Linear() | Conv2d():
                 cost = _neurons(operation, edge, kind, searched)
                 if isinstance(operation, Conv2d):
@@ -103,9 +108,7 @@ def estimate(network: Network, family: str, *, searched: int = _SEARCHED) -> Est
     return Estimate(stages)
 
 
-def _heap(
-    fan_in: int, threshold: int, bits: Sequence[int], kind: Family, searched: int
-) -> float:
+def _heap(fan_in: int, threshold: int, bits: Sequence[int], kind: Family, searched: int) -> float:
     """Return the tables of a neuron: its taps in the lowest column, and some bits of q."""
     if fan_in > searched:
         full = _heap(searched, searched // 2, bits, kind, searched)
@@ -186,6 +189,13 @@ def _encoder(encoder: Encode, edge: Edge, kind: Family, *, pixels: bool) -> floa
     return cost
 
 
+def _levels(levels: Levels, edge: Edge, kind: Family, *, pixels: bool) -> float:
+    """Return the tables of a function of pixels, as they are built."""
+    logic = Logic(edge.bits)
+    layers.levels(logic, levels, [[logic.input(n) for n in range(edge.bits)]], kind)
+    return len(logic) * (edge.channels if pixels else edge.size)
+
+
 def _lines(window: Window, edge: Edge, kind: Family) -> float:
     """Return the tables of lines that are shift registers; elsewhere they are memories."""
     rows = window.kernel[0] - 1
@@ -195,3 +205,30 @@ def _lines(window: Window, edge: Edge, kind: Family) -> float:
     if kind.name == "xc7" and width <= 64:
         return counters + rows * bits * -(-width // 32)
     return counters
+
+
+def dense_costs(fan_in: Sequence[int], inputs: int, groups: int, bits: int) -> tuple[float, float]:
+    """Return what neurons of dense weights ± take with q and without, on 7-series.
+
+    Parameters
+    ----------
+    fan_in : sequence of int
+        Taps of each neuron where only the weights of one sign are tapped and q is added up too.
+    inputs : int
+        Taps of each neuron where all inputs are tapped, those of negative weights inverted.
+    groups : int
+        How many q there are.
+    bits : int
+        Bits of an input.
+    """
+    kind = FAMILIES["xc7"]
+    wide = (bits - 1) * _SUM[kind.name]
+    all_of = _heap(inputs, inputs // 2, (), kind, _SEARCHED) + inputs * wide
+    whole = (inputs * ((1 << bits) - 1) >> 1).bit_length()
+    columns = [*range(whole), 0]
+    excess = sum(1 << column for column in columns)
+    with_q = groups * inputs * bits * _SUM[kind.name]
+    for size, count in zip(*np.unique(fan_in, return_counts=True), strict=True):
+        heap = _heap(int(size), (int(size) + excess) // 2, columns, kind, _SEARCHED)
+        with_q += int(count) * (heap + int(size) * wide)
+    return with_q, len(fan_in) * all_of

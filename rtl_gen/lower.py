@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 
 from sbnn_hw.errors import ModelRejected, UsageError
-from sbnn_hw.netlist import Conv2d, Encode, Flatten, Layer, Linear, MaxPool2d, Scores
+from sbnn_hw.netlist import Conv2d, Encode, Flatten, Layer, Levels, Linear, MaxPool2d, Scores
 from sbnn_hw.rtl_gen import layers
 from sbnn_hw.rtl_gen.accumulate import (
     Accumulate,
@@ -154,7 +154,7 @@ def lower_stage(stage, edge, options):
         case Encode() as encoder:
             planes = encoder.thresholds.size if raster else encoder.infer(edge).size
             writer.encode(encoder, np.ones(planes, bool), least=1)
-        case Linear() | Conv2d() | MaxPool2d():
+        case Linear() | Conv2d() | MaxPool2d() | Levels():
             writer.write(None, 0)
         case _:
             raise ValueError(f"Stage must compute bits by itself, not {stage.operation.kind}")
@@ -186,11 +186,11 @@ class _Writer:
         """Write the cores of the stage."""
         match self.stage.operation:
             case Encode() as encoder:
-                if self.gathered is not None:
-                    name, edge = self.gathered
-                    pixels = edge.size // edge.channels
-                    self._add(name, Gather(pixels, edge.channels * edge.bits))
+                self._gather()
                 self.encode(encoder, _read_of(network, number, self.raster))
+            case Levels() as levels:
+                self._gather()
+                self._levels(levels)
             case Flatten():
                 # Left to the stage that reads the vector.
                 pass
@@ -203,6 +203,12 @@ class _Writer:
             case Scores() as scores:
                 self.score_bits = network.edge_from(number).bits
                 self._vector(scores, self._scores)
+
+    def _gather(self):
+        """Write what makes a vector of a map, if the stage reads one."""
+        if self.gathered is not None:
+            name, edge = self.gathered
+            self._add(name, Gather(edge.size // edge.channels, edge.channels * edge.bits))
 
     def _vector(self, layer, function):
         """Write a layer that reads a vector, which may have to be made of pixels first."""
@@ -323,6 +329,12 @@ class _Writer:
         # Thresholds of a power of two are wires, and need no registers.
         self._add(self.stage.name, self._tables(self.width, function, least))
         self.result.unread[self.stage.name] = np.flatnonzero(~read).tolist()
+
+    def _levels(self, levels):
+        def function(logic, bits):
+            return layers.levels(logic, levels, self._split(bits), self.family)
+
+        self._add(self.stage.name, self._tables(self.width, function))
 
     def _linear(self, layer, sum_bits=None):
         def function(logic, bits):

@@ -5,15 +5,16 @@ other; each is folded with what is known to be constant in front of it. What can
 refused with a reason; the caller knows the layer's name and puts it in front.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from sbnn_hw.errors import ModelRejected
-from sbnn_hw.exact import Norm, Problem, align_scores, solve
+from sbnn_hw.exact import Norm, Problem, Solution, align_scores, solve
 from sbnn_hw.netlist import (
     INPUT,
     Conv2d,
@@ -21,6 +22,7 @@ from sbnn_hw.netlist import (
     Encode,
     Flatten,
     Layer,
+    Levels,
     Linear,
     MaxPool2d,
     Network,
@@ -31,9 +33,34 @@ from sbnn_hw.netlist import (
     kernel_histogram,
 )
 
-__all__ = ["Assembler", "LayerReport"]
+__all__ = ["Assembler", "Closing", "LayerReport"]
 
 Int = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Closing:
+    """How a layer's sums become bits, beyond its batch norm.
+
+    Parameters
+    ----------
+    ties : str
+        What a neuron does whose y is exactly zero: it fires, it rests, or it must not occur.
+    extra : sequences (classes, neurons) of Fraction, optional
+        What is added to z/η whatever the inputs are, for each border class.
+    least_k : int
+        Where the search for k begins.
+    turned : array of bool, optional
+        Neurons whose bit is the complement of what they say.
+    """
+
+    ties: Literal["fire", "rest", "refuse"] = "fire"
+    extra: Sequence[Sequence[Fraction]] | None = None
+    least_k: int = 0
+    turned: npt.NDArray[np.bool_] | None = None
+
+
+_PLAIN = Closing()
 
 
 @dataclass(frozen=True)
@@ -88,6 +115,10 @@ class Assembler:
         self._append(name, Encode(thresholds))
         self._constants = np.full(self._edge.channels, -1, np.int8)
 
+    def levels(self, name: str, table: Int) -> None:
+        """Add the table that pixels are rounded by."""
+        self._append(name, Levels(table))
+
     def flatten(self, name: str) -> None:
         """Add the reading of a map as a vector."""
         repeats = self._edge.size // self._edge.channels
@@ -102,11 +133,20 @@ class Assembler:
 
     # Layers
 
-    def linear(self, name: str, taps: Taps, *, eta: Fraction, xi: Fraction, norm: Norm) -> None:
+    def linear(
+        self,
+        name: str,
+        taps: Taps,
+        *,
+        eta: Fraction,
+        xi: Fraction,
+        norm: Norm,
+        closing: Closing = _PLAIN,
+    ) -> None:
         """Add a linear layer of weights η·(w01 + ξ)."""
         if self._edge.shape != (taps.width,):
             raise ModelRejected(f"it takes {taps.width} inputs, but receives {self._edge.shape!r}")
-        self._add_layer(name, taps, eta, xi, norm, None)
+        self._add_layer(name, taps, eta, xi, norm, closing, None)
 
     def conv(
         self,
@@ -119,6 +159,7 @@ class Assembler:
         window: Window,
         groups: int = 1,
         border: str = "minus",
+        closing: Closing = _PLAIN,
     ) -> None:
         """Add a convolution of weights η·(w01 + ξ); see :class:`Conv2d` for its taps."""
         channels = taps.width // window.size
@@ -141,10 +182,17 @@ class Assembler:
             groups=groups,
             border=border,  # type: ignore[arg-type]
         )
-        self._add_layer(name, taps, eta, xi, norm, shape)
+        self._add_layer(name, taps, eta, xi, norm, closing, shape)
 
     def _add_layer(
-        self, name: str, taps: Taps, eta: Fraction, xi: Fraction, norm: Norm, conv: Conv2d | None
+        self,
+        name: str,
+        taps: Taps,
+        eta: Fraction,
+        xi: Fraction,
+        norm: Norm,
+        closing: Closing,
+        conv: Conv2d | None,
     ) -> None:
         edge, maximum, neurons = self._edge, self._edge.maximum, len(taps)
         channels = edge.channels
@@ -179,8 +227,12 @@ class Assembler:
             constant_inputs=positions * known,
             most_tapped=live * maximum,
             most_others=(positions * stay - live) * maximum,
+            extra=closing.extra,
+            least_k=closing.least_k,
         )
-        solution = solve(problem)
+        solution = _solve(problem, closing.ties)
+        if closing.turned is not None:
+            solution = solution.complement(closing.turned)
 
         constant = solution.constants >= 0
         kept = taps.only(~dropped & ~constant[taps.neurons])
@@ -220,7 +272,15 @@ class Assembler:
             )
         )
 
-    def scores(self, name: str, taps: Taps, *, eta: Fraction, offsets: list[Fraction]) -> None:
+    def scores(
+        self,
+        name: str,
+        taps: Taps,
+        *,
+        eta: Fraction,
+        offsets: list[Fraction],
+        least_shift: int = 0,
+    ) -> None:
         """Add the class scores η·z'_j + offset_j; what is common to all classes is left out."""
         edge, maximum = self._edge, self._edge.maximum
         if edge.shape != (taps.width,):
@@ -237,10 +297,15 @@ class Assembler:
             maximum * offset / abs(eta) + sign * int(steps)
             for offset, steps in zip(offsets, known, strict=True)
         ]
-        shift, rounded = align_scores(exact, [int(n) * maximum for n in kept.fan_in])
+        reach = [int(n) * maximum for n in kept.fan_in]
+        shift, rounded = align_scores(exact, reach, least_shift)
         if max(map(abs, rounded)) >= 1 << 60:
             raise ModelRejected("its offsets are too large; train it again")
-        layer = Scores(taps=kept, negative=eta < 0, shift=shift, offsets=np.array(rounded))
+        # The one form: minus is said once if all taps have it, else by each tap that has it.
+        minus = kept.inverted ^ (eta < 0)
+        negative = bool(minus.all()) and len(minus) > 0
+        kept = Taps(kept.width, kept.starts, kept.indices, minus ^ negative)
+        layer = Scores(taps=kept, negative=negative, shift=shift, offsets=np.array(rounded))
         self._append(name, layer, ones=len(taps.indices))
         self.reports.append(LayerReport(name, 0, 0, 0, 0, 0, int((self._constants >= 0).sum())))
 
@@ -253,6 +318,26 @@ class Assembler:
         absent = {stage.name: len(stage.absent) for stage in network.stages}
         self.reports = [replace(r, absent=absent.get(r.name, 0)) for r in self.reports]
         return network
+
+
+def _solve(problem: Problem, ties: str) -> Solution:
+    """Solve a problem; "y > 0" is what "−y ≥ 0" is not."""
+    loose = solve(problem) if ties != "rest" else None
+    if ties == "fire":
+        assert loose is not None
+        return loose
+    strict = solve(replace(problem, norm=problem.norm.negated())).complement(
+        np.ones(problem.taps.shape[1], bool)
+    )
+    if loose is not None:
+        differs = (loose.thresholds != strict.thresholds).any(axis=0)
+        differs |= (loose.constants != strict.constants) | (loose.k != strict.k)
+        if differs.any():
+            raise ModelRejected(
+                f"neuron {int(np.flatnonzero(differs)[0])} can be exactly zero, whose sign is 0 "
+                f"and no bit; use BipolarQuant"
+            )
+    return strict
 
 
 def _canonical(layer: Layer, edge: Edge, constants: npt.NDArray[np.int8]) -> Layer:
@@ -272,7 +357,54 @@ def _canonical(layer: Layer, edge: Edge, constants: npt.NDArray[np.int8]) -> Lay
         taps = Taps(taps.width, taps.starts, taps.indices, inverted)
         thresholds = np.where(turn, fan_in * edge.maximum - thresholds + 1, thresholds)
         flips ^= turn
+    if (layer.xi, layer.k) == (-1, 1):
+        return _fewer_taps(replace(layer, thresholds=thresholds), edge, constants)
     return replace(layer, taps=taps, thresholds=thresholds, flips=flips)
+
+
+def _fewer_taps(layer: Layer, edge: Edge, constants: npt.NDArray[np.int8]) -> Layer:
+    """Where ξ is −1/2, tap what a neuron has not tapped if that is fewer.
+
+    2·pc_S − pc_N changes its sign when S is exchanged for all the other inputs.
+    """
+    taps, neurons = layer.taps, len(layer.taps)
+    if isinstance(layer, Conv2d):
+        channels, groups, positions = layer.channels, layer.groups, layer.window.size
+    else:
+        channels, groups, positions = taps.width, 1, 1
+    counted = np.ones(channels, bool)
+    counted[layer.fixed] = False
+    member = counted.reshape(groups, -1)
+    # Which inputs each group counts, in the order of taps: position, then channel.
+    places = np.zeros((groups, positions, groups, channels // groups), bool)
+    places[np.arange(groups), :, np.arange(groups)] = member[:, None]
+    own = places.reshape(groups, positions * channels)
+    size = own.sum(axis=1)[np.arange(neurons) * groups // neurons]
+    fan_in = taps.fan_in
+    first = np.zeros(neurons, np.int64)
+    wired = fan_in > 0
+    first[wired] = taps.indices[taps.starts[:-1][wired]]
+    leading = own.argmax(axis=1)[np.arange(neurons) * groups // neurons]
+    turn = (2 * fan_in > size) | ((2 * fan_in == size) & (first != leading))
+    turn &= (constants < 0) & wired
+    if not turn.any():
+        return layer
+    parts = []
+    for neuron in range(neurons):
+        indices = taps.indices[taps.of(neuron)]
+        if turn[neuron]:
+            mask = own[neuron * groups // neurons].copy()
+            mask[indices] = False
+            indices = np.flatnonzero(mask).astype(np.uint32)
+        parts.append(indices)
+    starts = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
+    joined = np.concatenate(parts)
+    return replace(
+        layer,
+        taps=Taps(taps.width, starts, joined, np.zeros(len(joined), bool)),
+        thresholds=np.where(turn, 1 - layer.thresholds, layer.thresholds),
+        flips=layer.flips ^ turn,
+    )
 
 
 def _drop_unread(network: Network) -> Network:
@@ -313,7 +445,7 @@ def _drop_unread(network: Network) -> Network:
                 mark(source, np.any(read[number].reshape(-1, edge.channels), axis=0))
             case MaxPool2d():
                 mark(source, read[number])
-            case Encode():
+            case Encode() | Levels():
                 mark(source, np.ones(edge.channels, bool))
     for number, stage in enumerate(stages):
         if isinstance(stage.operation, MaxPool2d) and stage.sources[0] != INPUT:

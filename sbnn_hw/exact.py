@@ -3,17 +3,19 @@
 A neuron fires iff u ≥ θ (or u ≤ θ), where u = a + ξ·(a + b) for the sum a ∈ [0, A] of its live
 taps and the sum b ∈ [0, B] of the other live inputs, and θ = R + Q·√w holds everything else:
 
-    R = m·(μ/η + S + ξN)/2 − c_S − ξ·c_N      Q = −m·β/(2gη)      w = v + ε
+    R = m·(μ/η − e + S + ξN)/2 − c_S − ξ·c_N      Q = −m·β/(2gη)      w = v + ε
 
 (m the largest input value, S and N the numbers of taps and inputs, c_S and c_N the sums of those
-that are constant; μ, v, g, β and ε of the batch norm). All pairs (a, b) are decided, by floats
+that are constant, e what is added to z/η whatever the inputs are; μ, v, g, β and ε of the batch
+norm). All pairs (a, b) are decided, by floats
 where an error bound allows and by rationals elsewhere, √ by squaring. Then the least k is found
 for which one integer threshold on 2^k·a + Ξ·(a + b) with Ξ = round(2^k·ξ) makes all the same
 decisions; on a grid of 2^−k that is the grid's k at most.
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -21,7 +23,15 @@ import numpy.typing as npt
 
 from sbnn_hw.errors import ModelRejected
 
-__all__ = ["Norm", "Problem", "Solution", "align_scores", "compare_with_root", "solve"]
+__all__ = [
+    "Norm",
+    "Problem",
+    "RationalNorm",
+    "Solution",
+    "align_scores",
+    "compare_with_root",
+    "solve",
+]
 
 Int = npt.NDArray[np.int64]
 Float = npt.NDArray[np.float64]
@@ -69,10 +79,74 @@ class Norm:
         zeros, ones = np.zeros(neurons), np.ones(neurons)
         return cls(ones, zeros, ones, zeros, 0.0)
 
+    def exact(self, neuron: int) -> tuple[Fraction, Fraction, Fraction, Fraction]:
+        """Return gain, mean, bias, and variance with eps, of a neuron."""
+        gain, mean, bias, variance = (
+            Fraction(array[neuron]) for array in (self.gain, self.mean, self.bias, self.variance)
+        )
+        return gain, mean, bias, variance + Fraction(self.eps)
+
+    def negated(self) -> "Norm":
+        """Return the norm that gives −y."""
+        return Norm(-self.gain, self.mean, self.variance, -self.bias, self.eps)
+
+
+class RationalNorm(Norm):
+    """A batch norm whose numbers are rationals; the arrays hold the nearest doubles.
+
+    Parameters
+    ----------
+    gain, mean, bias, spread : sequences of Fraction
+        For each neuron; the spread is what the root is taken of.
+    """
+
+    def __init__(
+        self,
+        gain: Sequence[Fraction],
+        mean: Sequence[Fraction],
+        bias: Sequence[Fraction],
+        spread: Sequence[Fraction],
+    ) -> None:
+        rows = list(zip(gain, mean, bias, spread, strict=True))
+        object.__setattr__(self, "_exact", rows)
+        super().__init__(
+            gain=_doubles(gain),
+            mean=_doubles(mean),
+            variance=_doubles(spread),
+            bias=_doubles(bias),
+            eps=0.0,
+        )
+
+    _exact: list[tuple[Fraction, Fraction, Fraction, Fraction]]
+
+    def exact(self, neuron: int) -> tuple[Fraction, Fraction, Fraction, Fraction]:
+        return self._exact[neuron]
+
+    def negated(self) -> "RationalNorm":
+        gain, mean, bias, spread = zip(*self._exact, strict=True)
+        return RationalNorm([-g for g in gain], mean, [-b for b in bias], spread)
+
+
+def _doubles(values: Sequence[Fraction]) -> Float:
+    """Return the nearest doubles; what would become zero or infinite is refused."""
+    try:
+        array = np.array([float(value) for value in values])
+    except OverflowError:
+        array = np.array([np.inf])
+    if not np.isfinite(array).all() or any(
+        value and not double for value, double in zip(values, array, strict=True)
+    ):
+        raise ModelRejected("its scales or offsets are too large or too small for a double")
+    return array
+
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """The neurons of a layer, as sums to be compared. Arrays are (classes, neurons)."""
+    """The neurons of a layer, as sums to be compared. Arrays are (classes, neurons).
+
+    ``extra`` is what is added to z/η whatever the inputs are; ``least_k`` is where the search for
+    k begins.
+    """
 
     eta: Fraction
     xi: Fraction
@@ -84,6 +158,8 @@ class Problem:
     constant_inputs: Int
     most_tapped: Int
     most_others: Int
+    extra: Sequence[Sequence[Fraction]] | None = None
+    least_k: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,6 +178,12 @@ class Solution:
     constants: npt.NDArray[np.int8]
     decisions: int
     rationals: int
+
+    def complement(self, turned: npt.NDArray[np.bool_]) -> "Solution":
+        """Return the solution in which some neurons fire where they did not."""
+        swapped = turned & (self.constants >= 0)
+        constants = np.where(swapped, 1 - self.constants, self.constants).astype(np.int8)
+        return replace(self, flips=self.flips ^ turned, constants=constants)
 
 
 def solve(problem: Problem) -> Solution:
@@ -123,7 +205,7 @@ class _Solver:
         self.flips = sign < 0
         self.strict = self.flips[self.neuron]
         self.rationals = 0
-        self._exact_parts: dict[int, tuple[Fraction, Fraction]] = {}
+        self._exact_parts: dict[int, tuple[Fraction, Fraction, Fraction]] = {}
         self._estimate()
 
     # θ, by floats with an error bound, and exactly
@@ -136,8 +218,10 @@ class _Solver:
             root = np.sqrt(norm.variance + norm.eps)
             above, below = -m * norm.bias * root, 2 * gain * eta
             centre = m * norm.mean / (2 * eta)
+            extra = np.zeros(self.shape) if p.extra is None else np.array([*map(_doubles, p.extra)])
             terms = [
                 centre[None],
+                -m * extra / 2,
                 (above / below)[None],
                 m * (p.taps + xi * p.inputs) / 2,
                 -(p.constant_taps + xi * p.constant_inputs),
@@ -155,24 +239,29 @@ class _Solver:
                 tiny |= (np.abs(value) < _NORMAL) & (factor != 0)
         lost = ~np.isfinite(self.theta) | ~np.isfinite(self.error)
         lost |= np.tile(tiny | (min(abs(eta), abs(xi) if p.xi else 1.0) < _NORMAL), self.shape[0])
+        lost |= ((np.abs(extra) < _NORMAL) & (extra != 0)).ravel()
         self.theta[lost], self.error[lost] = 0.0, np.inf
 
     def _parts(self, segment: int) -> tuple[Fraction, Fraction, Fraction]:
         """Return R, Q and w of a segment."""
-        p, norm, neuron = self.p, self.p.norm, int(self.neuron[segment])
+        p, neuron = self.p, int(self.neuron[segment])
         if neuron not in self._exact_parts:
-            gain, bias = Fraction(norm.gain[neuron]), Fraction(norm.bias[neuron])
+            gain, mean, bias, spread = p.norm.exact(neuron)
             self._exact_parts[neuron] = (
-                p.maximum * Fraction(norm.mean[neuron]) / p.eta / 2,
+                p.maximum * mean / p.eta / 2,
                 -p.maximum * bias / (2 * gain * p.eta),
+                spread,
             )
-        centre, q = self._exact_parts[neuron]
+        centre, q, spread = self._exact_parts[neuron]
         taps, inputs, c_taps, c_inputs = (
             int(array.ravel()[segment])
             for array in (p.taps, p.inputs, p.constant_taps, p.constant_inputs)
         )
-        r = centre + Fraction(p.maximum, 2) * (taps + p.xi * inputs) - c_taps - p.xi * c_inputs
-        return r, q, Fraction(norm.variance[neuron]) + Fraction(norm.eps)
+        sums = taps + p.xi * inputs
+        if p.extra is not None:
+            sums -= p.extra[segment // self.shape[1]][neuron]
+        r = centre + Fraction(p.maximum, 2) * sums - c_taps - p.xi * c_inputs
+        return r, q, spread
 
     def _reaches(
         self, u: Fraction, parts: tuple[Fraction, Fraction, Fraction], strict: bool
@@ -274,7 +363,7 @@ class _Solver:
         inner, outer = (bounds, bounds - 1) if positive else (bounds - 1, bounds)
         largest = int(self.most_a.max(initial=0) + self.most_b.max(initial=0)) + 1
         huge = np.iinfo(np.int64).max
-        for k in range(LARGEST_K + 1):
+        for k in range(p.least_k, LARGEST_K + 1):
             xi = round(p.xi * 2**k)
             if (2**k + abs(xi)) * largest >= 1 << 60:
                 break
@@ -345,14 +434,16 @@ def compare_with_root(d: Fraction, q: Fraction, w: Fraction) -> int:
     return left * ((squares > 0) - (squares < 0))
 
 
-def align_scores(offsets: list[Fraction], reach: list[int]) -> tuple[int, list[int]]:
-    """Return the least m, and integers o, that order scores as the exact offsets do.
+def align_scores(
+    offsets: list[Fraction], reach: list[int], least_m: int = 0
+) -> tuple[int, list[int]]:
+    """Return the least m from ``least_m`` on, and integers o, that order as the exact offsets do.
 
     The score of class j is d_j + offset_j, where d_j takes every second integer from −reach_j to
     reach_j. The integer score 2^m·d_j + o_j must give every pair of classes the same order, ties
     included.
     """
-    for m in range(LARGEST_K + 1):
+    for m in range(least_m, LARGEST_K + 1):
         rounded = [round(offset * 2**m) for offset in offsets]
         if all(
             _cell(offsets[i] - offsets[j], reach[i] + reach[j])

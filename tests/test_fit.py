@@ -3,7 +3,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from random_networks import random_map_network, random_vector_network
+from random_networks import random_level_network, random_map_network, random_vector_network
 from shells import small_network
 
 from sbnn_hw.boards.table import BOARDS, part_family
@@ -29,7 +29,7 @@ def test_the_estimate_is_within_a_tenth_of_what_is_generated(name, family):
     assert estimate(network, family).luts == pytest.approx(counted(network, family), rel=0.1)
 
 
-@pytest.mark.parametrize("make", [random_vector_network, random_map_network])
+@pytest.mark.parametrize("make", [random_vector_network, random_map_network, random_level_network])
 def test_every_network_that_can_be_built_can_be_estimated(make):
     rng = np.random.default_rng(3)
     for _ in range(40):

@@ -14,6 +14,7 @@ from sbnn_hw.netlist import (
     Edge,
     Encode,
     Flatten,
+    Levels,
     Linear,
     MaxPool2d,
     Network,
@@ -148,6 +149,14 @@ def test_pool_is_or_and_and():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
+        (lambda: Levels([1, 2, 3, 4]), r"^Levels must be a table that begins with 0, does not decrease"),
+        (lambda: Levels([0, 2, 1, 3]), r"^Levels must be a table that begins with 0, does not decrease"),
+        (lambda: Levels([0, 0, 1, 1]), r"^Levels must be a table .* ends between 2 and the largest"),
+        (lambda: Levels([0, 0, 1, 9]), r"^Levels must be a table .* ends between 2 and the largest"),
+        (lambda: Levels([0, 0, 2, 2]), r"^Levels must have no common factor, and change some value$"),
+        (lambda: Levels([0, 1, 2, 3]), r"^Levels must have no common factor, and change some value$"),
+        (lambda: chain(Levels([0, 0, 1, 2]), Flatten(), scores([[1, 0, 1]])),
+         r"^Stage levels_0: It takes values up to 3, but receives 8 bits$"),
         (lambda: Taps(3, [0, 2], [0, 3], [False] * 2), r"^Taps must be below 3, not 3 \(neuron 0\)$"),
         (lambda: Taps(3, [0, 1, 3], [2, 1, 1], [False] * 3),
          r"^Taps of a neuron must increase \(neuron 1\)$"),

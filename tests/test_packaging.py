@@ -24,8 +24,10 @@ FOLDERS = [
 #: Who may import what.
 HOME = {
     "torch": {"train"},
+    "brevitas": {"train"},
     "amaranth": {"rtl_gen", "boards"},
     "amaranth_boards": {"boards"},
+    "onnx": {"sbnn_hw"},
     "optuna": {"sbnn_hw"},
 }
 
@@ -80,6 +82,17 @@ def test_one_file_knows_optuna():
         if {"optuna", "sqlalchemy"} & {name.split(".")[0] for name in imports_of(path)}
     }
     assert users == {"sbnn_hw/explore/study.py"}
+
+
+def test_onnx_is_read_in_one_package_and_only_when_it_is_needed():
+    users = set()
+    for path in (ROOT / "sbnn_hw").rglob("*.py"):
+        if {"onnx", "google.protobuf.message"} & set(imports_of(path)):
+            users.add(path.parent.name)
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            top = [n for n in tree.body if isinstance(n, ast.Import | ast.ImportFrom)]
+            assert not any("onnx" in ast.unparse(n).split(" import")[0].split(".") for n in top)
+    assert users == {"qonnx"}
 
 
 def test_makefile_checks_the_types_of_every_folder():

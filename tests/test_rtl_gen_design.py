@@ -5,7 +5,12 @@ import re
 
 import numpy as np
 import pytest
-from random_networks import random_map_network, random_vector_network
+from random_networks import (
+    random_images,
+    random_level_network,
+    random_map_network,
+    random_vector_network,
+)
 
 from sbnn_hw.errors import ModelRejected, ToolMissing, UsageError
 from sbnn_hw.hardware import Folder, generate_design
@@ -329,6 +334,25 @@ def test_flatten_may_come_twice_or_before_an_encoder(operations):
         assert check_agreement(
             network, design.verilog, design.description, pixels, inside=True
         ).equal
+
+
+@pytest.mark.parametrize(
+    ("seed", "kinds", "options"),
+    [
+        (1, ["flatten", "levels"], {"input": "pixel", "family": "xc7"}),
+        (2, ["levels", "flatten"], {"input": "image", "family": "ecp5"}),
+        (3, ["levels", "conv2d"], {"input": "pixel", "family": "xc7"}),
+    ],
+    ids=["gathered", "vector", "windows"],
+)
+def test_rounded_pixels_are_a_table(seed, kinds, options):
+    rng = np.random.default_rng(seed)
+    network = random_level_network(rng)
+    assert [stage.operation.kind for stage in network.stages[:2]] == kinds
+    design = generate(network, Options(**options, flatten="gather"))
+    pixels = random_images(rng, network, 40)
+    agreement = check_agreement(network, design.verilog, design.description, pixels, inside=True)
+    assert agreement.equal
 
 
 def test_latency_is_that_of_an_image_by_itself():

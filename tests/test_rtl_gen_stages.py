@@ -8,6 +8,7 @@ from amaranth.sim import Simulator
 from random_networks import (
     random_conv,
     random_encoder,
+    random_levels,
     random_linear,
     random_map_network,
     random_vector_network,
@@ -71,6 +72,9 @@ def random_stage(kind, rng):
         case "encode":
             edge = Edge(shape, bits=8, scan="raster")
             return random_encoder(rng, edge), edge
+        case "levels":
+            edge = Edge(shape, bits=int(rng.choice([4, 8])), scan="raster")
+            return random_levels(rng, edge), edge
         case "conv2d":
             edge = Edge(shape, bits=bits, scan="raster")
             return random_conv(rng, edge, 4), edge
@@ -82,7 +86,7 @@ def random_stage(kind, rng):
 
 
 @pytest.mark.parametrize("odds", [1.0, 0.5], ids=["steady", "stalls"])
-@pytest.mark.parametrize("kind", ["linear", "encode", "conv2d", "max_pool2d"])
+@pytest.mark.parametrize("kind", ["linear", "encode", "levels", "conv2d", "max_pool2d"])
 def test_a_stage_alone_says_what_its_operation_computes(kind, odds):
     for seed in range(4):
         rng = np.random.default_rng(seed)
@@ -91,7 +95,8 @@ def test_a_stage_alone_says_what_its_operation_computes(kind, odds):
         x = rng.integers(0, edge.maximum + 1, (3, *edge.shape)).astype(np.uint8)
         words = [pack(row, edge.bits) for row in x.reshape(-1, edge.channels)]
         wanted = operation.compute(x, edge)
-        wanted = [pack(row, 1) for row in wanted.reshape(-1, wanted.shape[-1])]
+        bits = operation.infer(edge).bits
+        wanted = [pack(row, bits) for row in wanted.reshape(-1, wanted.shape[-1])]
         assert run(dut, words, len(wanted), odds=odds, seed=seed) == wanted, seed
 
 

@@ -23,6 +23,7 @@ _HOME = {
     "build_model": "models",
     "fold_checkpoint": "fold",
     "fold_model": "fold",
+    "from_brevitas": "brevitas",
     "load_checkpoint": "checkpoint",
     "recompute_statistics": "norm",
     "save_checkpoint": "checkpoint",

@@ -328,8 +328,8 @@ class Trainer:
         self.history.append(row)
         share = ones_share(self.layers)
         if self.budget:
-            row["luts"] = self.budget.luts()
-            met = row["luts"] <= self.config.luts
+            luts = row["luts"] = self.budget.luts()
+            met = luts <= self.config.luts
         else:
             met = self.config.method == "none" or share <= self.config.ec + TOLERANCE
         # Without validation images the latest epoch is chosen.

@@ -73,6 +73,7 @@ def run(args: argparse.Namespace) -> None:
         raise UsageError(f"Clock must be between 0.1 and 2000 MHz, not {args.clock:g}")
     plan = Plan(
         model=args.model,
+        pixels=args.pixels,
         target=target,
         out=args.out or default_folder(args.model, target),
         until=args.until,

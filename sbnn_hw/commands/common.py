@@ -13,6 +13,7 @@ __all__ = [
     "add_hardware",
     "add_json",
     "add_model",
+    "add_pixels",
     "choices_of",
     "options_of",
 ]
@@ -25,7 +26,18 @@ def add_model(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         type=Path,
         required=True,
-        help="checkpoint (.pt) or netlist (.sbnn)",
+        help="checkpoint (.pt), netlist (.sbnn, or its view in .json), or ONNX (.onnx)",
+    )
+    add_pixels(parser)
+
+
+def add_pixels(parser: argparse.ArgumentParser) -> None:
+    """Add how pixels are fed to an ONNX graph."""
+    parser.add_argument(
+        "--pixels",
+        metavar="HOW",
+        help="what ONNX takes a pixel p as: signed (2p/255 − 1), unit (p/255), raw (p) or fixed "
+        "((p − 128)/128) (default: what brings it to −1…1)",
     )
 
 

@@ -50,9 +50,9 @@ def run(args: argparse.Namespace) -> None:
     if args.using == "torch":
         right, count, seconds = _by_torch(args.model, dataset, args.data_root, args.device)
     elif args.using == "rtl":
-        right, count, seconds = _by_simulation(args.model, dataset, args.data_root)
+        right, count, seconds = _by_simulation(args.model, args.pixels, dataset, args.data_root)
     else:
-        network = open_network(args.model)
+        network = open_network(args.model, args.pixels)
         _check_geometry(args.model, network.input.shape, network.classes, dataset, dataset.classes)
         images = dataset.load("test", args.data_root)
         started = time.perf_counter()
@@ -121,7 +121,7 @@ def _by_torch(
 
 
 def _by_simulation(
-    path: Path, dataset: datasets.Dataset, root: Path | None
+    path: Path, pixels: str | None, dataset: datasets.Dataset, root: Path | None
 ) -> tuple[int, int, float]:
     from sbnn_hw.hardware import require_amaranth
     from sbnn_hw.sim.verilator import require
@@ -135,7 +135,7 @@ def _by_simulation(
     from sbnn_hw.rtl_gen.lower import Options
     from sbnn_hw.sim.agreement import check_agreement
 
-    network = open_network(path)
+    network = open_network(path, pixels)
     _check_geometry(path, network.input.shape, network.classes, dataset, dataset.classes)
     images = dataset.load("test", root)
     started = time.perf_counter()

@@ -1,4 +1,4 @@
-"""``sbnn-hw fold``: turn a checkpoint into an integer netlist, exactly."""
+"""``sbnn-hw fold``: turn a checkpoint or ONNX into an integer netlist, exactly."""
 
 import argparse
 import json
@@ -8,22 +8,28 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sbnn_hw import datasets
-from sbnn_hw.commands.common import add_data_root, add_json
+from sbnn_hw import datasets, netlist
+from sbnn_hw.commands.common import add_data_root, add_json, add_pixels
 from sbnn_hw.datasets import Images
 from sbnn_hw.errors import ModelRejected, UsageError
 from sbnn_hw.files import check_writable
 from sbnn_hw.models import require_torch
 
 if TYPE_CHECKING:
+    from sbnn_hw.qonnx.importer import Imported
     from sbnn_hw.train.fold import Folded
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
     parser.add_argument(
-        "--model", metavar="CKPT", type=Path, required=True, help="checkpoint to fold (.pt)"
+        "--model",
+        metavar="FILE",
+        type=Path,
+        required=True,
+        help="checkpoint (.pt) or ONNX (.onnx) to fold",
     )
+    add_pixels(parser)
     parser.add_argument(
         "--out", metavar="NETLIST", type=Path, required=True, help="netlist to write (.sbnn)"
     )
@@ -39,19 +45,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Fold, write the netlist and report."""
-    if args.model.suffix != ".pt":
-        raise UsageError(f"What is folded must be a checkpoint (.pt), not {str(args.model)!r}")
+    if args.model.suffix not in (".pt", ".onnx"):
+        raise UsageError(
+            f"What is folded must be a checkpoint (.pt) or ONNX (.onnx), not {str(args.model)!r}"
+        )
     if args.out.suffix != ".sbnn":
         raise UsageError(f"A netlist's name must end in .sbnn, not {str(args.out)!r}")
+    if args.model.suffix == ".onnx" and args.data:
+        raise UsageError("Torch compares checkpoints (.pt); leave --data away for ONNX")
+    if args.model.suffix == ".pt" and args.pixels:
+        raise UsageError("How pixels are fed is said of ONNX (.onnx); leave --pixels away")
     check_writable(args.out)
-    require_torch()
-    from sbnn_hw import netlist
-    from sbnn_hw.train.fold import fold_checkpoint
+    folded: Folded | Imported
+    check = None
+    if args.model.suffix == ".onnx":
+        from sbnn_hw.qonnx.importer import import_network
 
-    images = datasets.find(args.data).load("test", args.data_root) if args.data else None
-    folded = fold_checkpoint(args.model)
+        folded = import_network(args.model, pixels=args.pixels)
+    else:
+        require_torch()
+        from sbnn_hw.train.fold import fold_checkpoint
+
+        images = datasets.find(args.data).load("test", args.data_root) if args.data else None
+        folded = fold_checkpoint(args.model)
+        check = _check(args.model, folded, images) if images else None
     network = folded.network
-    check = _check(args.model, folded, images) if images else None
     netlist.save(network, args.out)
     if args.json:
         print(
@@ -62,6 +80,7 @@ def run(args: argparse.Namespace) -> None:
                     "connections": network.connections,
                     "layers": [asdict(report) for report in folded.reports],
                     "agreement": check,
+                    "pixels": getattr(folded, "pixels", None),
                 }
             )
         )
@@ -69,6 +88,11 @@ def run(args: argparse.Namespace) -> None:
     print(f"netlist      {args.out}")
     print(f"digest       {network.digest}")
     print(f"connections  {network.connections:,}")
+    if args.model.suffix == ".onnx":
+        from sbnn_hw.qonnx.pixels import PIXELS
+
+        how = folded.pixels  # type: ignore[union-attr]
+        print(f"pixels       {how}: {PIXELS[how]}")
     print(
         f"{'layer':<10} {'ξ':>12} {'decisions':>14} {'rational':>9} {'constant':>9} {'unread':>7}"
     )

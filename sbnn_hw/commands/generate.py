@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> None:
     """Generate and report."""
     require_amaranth()
     options = options_of(args)
-    network = open_network(args.model)
+    network = open_network(args.model, args.pixels)
     images = None
     if args.data:
         dataset = datasets.find(args.data)

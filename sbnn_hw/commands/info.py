@@ -21,7 +21,7 @@ def run(args: argparse.Namespace) -> None:
     backbone = _count_backbone(args.model) if args.model.suffix == ".pt" else None
     summary: dict[str, Any] = {
         "model": str(args.model),
-        **(backbone or summarise(open_network(args.model))),
+        **(backbone or summarise(open_network(args.model, args.pixels))),
     }
     if args.json:
         print(json.dumps(summary))

@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> None:
             raise UsageError(f"{name} must be {least} or more, not {value}")
     if not 0 < args.timeout <= 3600:
         raise UsageError(f"Timeout must be above 0 and at most 3600 s, not {args.timeout:g}")
-    network = open_network(args.model)
+    network = open_network(args.model, args.pixels)
     pixels, labels = _load(args, network)
     with open_board(args.port, baud=args.baud, timeout=args.timeout, tries=args.tries) as board:
         board.check_network(network, str(args.model))

@@ -45,18 +45,22 @@ def fold(flow: Flow) -> tuple[Network, str | None]:
     model = flow.plan.model
 
     def make() -> tuple[Any, list[str]]:
-        network = open_network(model)
+        network = open_network(model, flow.plan.pixels)
         netlist.save(network, flow.plan.out / NETLIST)
         return {"data": _trained_on(model)}, [NETLIST]
 
     packages = ["sbnn_hw.assemble", "sbnn_hw.exact", "sbnn_hw.models", "sbnn_hw.netlist"]
     if model.suffix == ".pt":
         packages.append("sbnn_hw.train")
+    if model.suffix == ".onnx":
+        packages += ["sbnn_hw.qonnx", "sbnn_hw.rtl_gen"]
     reads = {
         "model": file_digest(model),
         "kind": model.suffix,
         "code": code_digest(*packages),
         "torch": flow.tools.get("torch"),
+        "onnx": flow.tools.get("onnx"),
+        "pixels": flow.plan.pixels,
     }
     found = flow.steps.run("netlist", reads, make)
     return netlist.load(flow.plan.out / NETLIST), found["data"]

@@ -17,6 +17,7 @@ from sbnn_hw.fit import Need
 from sbnn_hw.hardware import require_amaranth
 from sbnn_hw.models import require_torch
 from sbnn_hw.netlist import Network
+from sbnn_hw.qonnx.read import require_onnx
 from sbnn_hw.tools import version_of
 from sbnn_hw.yosys import find_yosys
 
@@ -52,7 +53,7 @@ class Plan:
     Parameters
     ----------
     model : Path
-        A checkpoint or a netlist.
+        A checkpoint, a netlist or ONNX.
     target : Board or Part
         For what; a part without a board gets the network with AXI4-Stream, out of context.
     out : Path
@@ -73,6 +74,8 @@ class Plan:
         Where data sets are.
     options : dict
         More options of the hardware.
+    pixels : str, optional
+        How pixels are fed to ONNX that does not tell itself.
     """
 
     model: Path
@@ -86,6 +89,7 @@ class Plan:
     data: str | None = None
     data_root: Path | None = None
     options: dict[str, Any] = field(default_factory=dict)
+    pixels: str | None = None
 
     def __post_init__(self) -> None:
         if self.until is not None and self.until not in UNTIL:
@@ -138,11 +142,15 @@ def require_tools(plan: Plan) -> dict[str, str]:
         raise ModelRejected(f"No model at {plan.model} (train one with `sbnn-hw train`)")
     if plan.model.suffix == ".pt":
         require_torch()
+    if plan.model.suffix == ".onnx":
+        require_onnx()
     packages = ["numpy"]
     programs = {}
     stated = {"python": platform.python_version()}
     if plan.model.suffix == ".pt":
         packages.append("torch")
+    if plan.model.suffix == ".onnx":
+        packages.append("onnx")
     if plan.reaches("rtl"):
         require_amaranth()
         _check_options(plan)

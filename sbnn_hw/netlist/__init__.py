@@ -8,7 +8,7 @@ from sbnn_hw.netlist.edges import Edge
 from sbnn_hw.netlist.file import load, save, to_bytes
 from sbnn_hw.netlist.layers import Conv2d, Layer, Linear, Scores
 from sbnn_hw.netlist.network import INPUT, Network, Operation, Outcome, Stage
-from sbnn_hw.netlist.plain import Encode, Flatten, MaxPool2d
+from sbnn_hw.netlist.plain import Encode, Flatten, Levels, MaxPool2d
 from sbnn_hw.netlist.taps import Taps, kernel_histogram
 from sbnn_hw.netlist.windows import Borders, Window, find_borders
 
@@ -20,6 +20,7 @@ __all__ = [
     "Encode",
     "Flatten",
     "Layer",
+    "Levels",
     "Linear",
     "MaxPool2d",
     "Network",

@@ -15,8 +15,9 @@ The same network gives the same bytes, on any machine. Nothing in it can run.
 import hashlib
 import json
 import struct
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -26,16 +27,29 @@ from sbnn_hw.files import write_atomically
 from sbnn_hw.netlist.edges import Edge
 from sbnn_hw.netlist.layers import Conv2d, Layer, Linear, Scores
 from sbnn_hw.netlist.network import Network, Operation, Stage
-from sbnn_hw.netlist.plain import Encode, Flatten, MaxPool2d
+from sbnn_hw.netlist.plain import Encode, Flatten, Levels, MaxPool2d
 from sbnn_hw.netlist.taps import Taps
 from sbnn_hw.netlist.windows import Window
 
-__all__ = ["MAGIC", "SCHEMA", "encode", "load", "save", "to_bytes"]
+__all__ = [
+    "MAGIC",
+    "SCHEMA",
+    "Damaged",
+    "describe",
+    "encode",
+    "get",
+    "load",
+    "read_network",
+    "save",
+    "to_bytes",
+]
 
 MAGIC = b"SBNN\r\n\x1a\n"
 SCHEMA = 1
 
 Array = npt.NDArray[Any]
+#: What stands for an array in a description: of the file, or of the JSON view.
+_ARRAY = (dict, list)
 _DTYPES = ("|b1", "|u1", "|i1", "<u2", "<i2", "<u4", "<i4", "<i8")
 
 
@@ -63,7 +77,7 @@ class _Writer:
         return {"array": len(self.arrays) - 1, "type": kind, "shape": list(array.shape)}
 
 
-def _describe_taps(taps: Taps, write: _Writer) -> dict[str, Any]:
+def _describe_taps(taps: Taps, write: Callable[[Array], Any]) -> dict[str, Any]:
     return {
         "width": taps.width,
         "fan_in": write(taps.fan_in),
@@ -80,11 +94,13 @@ def _describe_window(window: Window) -> dict[str, Any]:
     }
 
 
-def _describe(operation: Operation, write: _Writer) -> dict[str, Any]:
+def _describe(operation: Operation, write: Callable[[Array], Any]) -> dict[str, Any]:
     text: dict[str, Any] = {"kind": operation.kind}
     match operation:
         case Encode():
             text["thresholds"] = write(operation.thresholds)
+        case Levels():
+            text["table"] = write(operation.table)
         case MaxPool2d():
             text["window"] = _describe_window(operation.window)
             text["all_of"] = write(operation.all_of)
@@ -107,9 +123,8 @@ def _describe(operation: Operation, write: _Writer) -> dict[str, Any]:
     return text
 
 
-def encode(network: Network, *, names: bool) -> tuple[bytes, list[Array]]:
-    """Return the description of a network and its arrays; without names for the digest."""
-    write = _Writer()
+def describe(network: Network, write: Callable[[Array], Any], *, names: bool) -> dict[str, Any]:
+    """Return the input and the stages of a network as plain values, arrays as ``write`` has it."""
     stages = []
     for stage in network.stages:
         text: dict[str, Any] = {"sources": list(stage.sources)}
@@ -119,9 +134,7 @@ def encode(network: Network, *, names: bool) -> tuple[bytes, list[Array]]:
             text["kernels"] = None if stage.kernels is None else list(stage.kernels)
         stages.append(text)
     edge = network.input
-    description = {
-        "format": "sbnn-hw netlist",
-        "schema": SCHEMA,
+    return {
         "input": {
             "shape": list(edge.shape),
             "bits": edge.bits,
@@ -129,6 +142,16 @@ def encode(network: Network, *, names: bool) -> tuple[bytes, list[Array]]:
             "scan": edge.scan,
         },
         "stages": stages,
+    }
+
+
+def encode(network: Network, *, names: bool) -> tuple[bytes, list[Array]]:
+    """Return the description of a network and its arrays; without names for the digest."""
+    write = _Writer()
+    description = {
+        "format": "sbnn-hw netlist",
+        "schema": SCHEMA,
+        **describe(network, write, names=names),
     }
     if names:
         description["digest"] = network.digest
@@ -154,8 +177,18 @@ def save(network: Network, path: Path) -> None:
 # Reading: every value is checked before it is used; the rest is checked by the values themselves.
 
 
-class _Damaged(Exception):
+class Damaged(Exception):
     """The description is not what this schema says; the message tells where."""
+
+
+class Arrays(Protocol):
+    """Makes arrays of what a description has in their place."""
+
+    def __call__(self, text: Any, /) -> Array:
+        """Return an array."""
+
+    def close(self) -> None:
+        """Refuse what is left over."""
 
 
 class _Reader:
@@ -165,21 +198,21 @@ class _Reader:
         self._content, self._offset, self._next = content, 0, 0
 
     def __call__(self, text: Any) -> Array:
-        kind, shape = _get(text, "type", str), _get(text, "shape", list)
-        if _get(text, "array", int) != self._next:
-            raise _Damaged("an array is out of order")
+        kind, shape = get(text, "type", str), get(text, "shape", list)
+        if get(text, "array", int) != self._next:
+            raise Damaged("an array is out of order")
         if not all(type(size) is int and 0 <= size < 1 << 40 for size in shape) or len(shape) > 4:
-            raise _Damaged("an array's shape is wrong")
+            raise Damaged("an array's shape is wrong")
         count = 1
         for size in shape:
             count *= size
         if kind != "bits" and kind not in _DTYPES:
-            raise _Damaged(f"an array has type {kind!r}")
+            raise Damaged(f"an array has type {kind!r}")
         dtype = np.dtype("u1" if kind == "bits" else kind)
         items = -(-count // 8) if kind == "bits" else count
         end = self._offset + items * dtype.itemsize
         if end > len(self._content):
-            raise _Damaged("its arrays are cut short")
+            raise Damaged("its arrays are cut short")
         array = np.frombuffer(self._content[self._offset : end], dtype)
         self._offset, self._next = end, self._next + 1
         if kind == "bits":
@@ -188,25 +221,26 @@ class _Reader:
 
     def close(self) -> None:
         if self._offset != len(self._content):
-            raise _Damaged("bytes are left over")
+            raise Damaged("bytes are left over")
 
 
-def _get(text: Any, key: str, kind: type | tuple[type, ...]) -> Any:
+def get(text: Any, key: str, kind: type | tuple[type, ...]) -> Any:
+    """Return a value of a description, which must be of a kind."""
     if not isinstance(text, dict) or key not in text:
-        raise _Damaged(f"{key} is missing")
+        raise Damaged(f"{key} is missing")
     value = text[key]
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        raise _Damaged(f"{key} must not be {value!r:.80}")
+        raise Damaged(f"{key} must not be {value!r:.80}")
     return value
 
 
-def _read_taps(text: Any, read: _Reader) -> Taps:
-    width = _get(text, "width", int)
-    fan_in = read(_get(text, "fan_in", dict)).astype(np.int64)
-    indices = read(_get(text, "indices", dict))
-    inverted = _get(text, "inverted", (dict, type(None)))
+def _read_taps(text: Any, read: Arrays) -> Taps:
+    width = get(text, "width", int)
+    fan_in = read(get(text, "fan_in", _ARRAY)).astype(np.int64)
+    indices = read(get(text, "indices", _ARRAY))
+    inverted = get(text, "inverted", (*_ARRAY, type(None)))
     if fan_in.ndim != 1 or indices.ndim != 1 or ((fan_in < 0) | (fan_in > width)).any():
-        raise _Damaged("its taps are not lists of inputs")
+        raise Damaged("its taps are not lists of inputs")
     return Taps(
         width,
         np.concatenate([[0], np.cumsum(fan_in)]),
@@ -218,74 +252,77 @@ def _read_taps(text: Any, read: _Reader) -> Taps:
 def _read_window(text: Any) -> Window:
     pairs = []
     for key in ("kernel", "stride", "padding"):
-        pair = _get(text, key, list)
+        pair = get(text, key, list)
         if len(pair) != 2 or not all(type(x) is int and 0 <= x < 1 << 16 for x in pair):
-            raise _Damaged(f"{key} must not be {pair!r:.80}")
+            raise Damaged(f"{key} must not be {pair!r:.80}")
         pairs.append((pair[0], pair[1]))
     return Window(*pairs)
 
 
-def _read_operation(text: Any, read: _Reader) -> Operation:
-    match _get(text, "kind", str):
+def _read_operation(text: Any, read: Arrays) -> Operation:
+    match get(text, "kind", str):
         case "encode":
-            return Encode(read(_get(text, "thresholds", dict)))
+            return Encode(read(get(text, "thresholds", _ARRAY)))
         case "flatten":
             return Flatten()
+        case "levels":
+            return Levels(read(get(text, "table", _ARRAY)))
         case "max_pool2d":
-            window = _read_window(_get(text, "window", dict))
-            return MaxPool2d(window, read(_get(text, "all_of", dict)))
+            window = _read_window(get(text, "window", dict))
+            return MaxPool2d(window, read(get(text, "all_of", _ARRAY)))
         case "scores":
             return Scores(
-                taps=_read_taps(_get(text, "taps", dict), read),
-                negative=_get(text, "negative", bool),
-                shift=_get(text, "shift", int),
-                offsets=read(_get(text, "offsets", dict)),
+                taps=_read_taps(get(text, "taps", dict), read),
+                negative=get(text, "negative", bool),
+                shift=get(text, "shift", int),
+                offsets=read(get(text, "offsets", _ARRAY)),
             )
         case "linear" | "conv2d" as kind:
             common: dict[str, Any] = {
-                "taps": _read_taps(_get(text, "taps", dict), read),
-                "xi": _get(text, "xi", int),
-                "k": _get(text, "k", int),
-                "thresholds": read(_get(text, "thresholds", dict)),
-                "flips": read(_get(text, "flips", dict)),
-                "fixed": read(_get(text, "fixed", dict)),
+                "taps": _read_taps(get(text, "taps", dict), read),
+                "xi": get(text, "xi", int),
+                "k": get(text, "k", int),
+                "thresholds": read(get(text, "thresholds", _ARRAY)),
+                "flips": read(get(text, "flips", _ARRAY)),
+                "fixed": read(get(text, "fixed", _ARRAY)),
             }
             if kind == "linear":
                 return Linear(**common)
             return Conv2d(
                 **common,
-                window=_read_window(_get(text, "window", dict)),
-                channels=_get(text, "channels", int),
-                groups=_get(text, "groups", int),
-                border=_get(text, "border", str),
+                window=_read_window(get(text, "window", dict)),
+                channels=get(text, "channels", int),
+                groups=get(text, "groups", int),
+                border=get(text, "border", str),
             )
         case kind:
-            raise _Damaged(f"no operation is called {kind!r:.80}")
+            raise Damaged(f"no operation is called {kind!r:.80}")
 
 
-def _read_network(text: Any, read: _Reader) -> Network:
-    edge = _get(text, "input", dict)
-    shape = _get(edge, "shape", list)
+def read_network(text: Any, read: Arrays) -> Network:
+    """Make a network of its description; whatever that is, all is checked."""
+    edge = get(text, "input", dict)
+    shape = get(edge, "shape", list)
     if not all(type(size) is int and 0 < size < 1 << 24 for size in shape):
-        raise _Damaged("the input's shape is wrong")
+        raise Damaged("the input's shape is wrong")
     stages = []
-    for item in _get(text, "stages", list):
-        sources = _get(item, "sources", list)
+    for item in get(text, "stages", list):
+        sources = get(item, "sources", list)
         if not all(type(source) is int for source in sources):
-            raise _Damaged("a stage's sources are not numbers")
-        operation = _read_operation(_get(item, "operation", dict), read)
-        absent = read(_get(item, "absent", dict)).astype(np.int64)
+            raise Damaged("a stage's sources are not numbers")
+        operation = _read_operation(get(item, "operation", dict), read)
+        absent = read(get(item, "absent", _ARRAY)).astype(np.int64)
         outputs = len(operation.taps) if isinstance(operation, Layer) else 0
         outputs = len(operation.all_of) if isinstance(operation, MaxPool2d) else outputs
         if absent.ndim != 1 or not ((absent >= 0) & (absent < outputs)).all():
-            raise _Damaged("a stage's absent neurons are not its own")
-        ones = _get(item, "ones", (int, type(None)))
-        kernels = _get(item, "kernels", (list, type(None)))
+            raise Damaged("a stage's absent neurons are not its own")
+        ones = get(item, "ones", (int, type(None)))
+        kernels = get(item, "kernels", (list, type(None)))
         if kernels is not None and not all(type(number) is int for number in kernels):
-            raise _Damaged("a stage's kernels are not numbers")
+            raise Damaged("a stage's kernels are not numbers")
         stages.append(
             Stage(
-                _get(item, "name", str),
+                get(item, "name", str),
                 operation,
                 tuple(sources),
                 ones=ones,
@@ -297,9 +334,9 @@ def _read_network(text: Any, read: _Reader) -> Network:
     return Network(
         Edge(
             tuple(shape),
-            bits=_get(edge, "bits", int),
-            signed=_get(edge, "signed", bool),
-            scan=_get(edge, "scan", str),
+            bits=get(edge, "bits", int),
+            signed=get(edge, "signed", bool),
+            scan=get(edge, "scan", str),
         ),
         tuple(stages),
     )
@@ -321,18 +358,18 @@ def load(path: Path) -> Network:
     try:
         length = struct.unpack_from("<Q", content, 8)[0]
         if length > len(content) - 48:
-            raise _Damaged("its description is cut short")
+            raise Damaged("its description is cut short")
         text = json.loads(bytes(content[16 : 16 + length]).decode("ascii"))
-        if _get(text, "format", str) != "sbnn-hw netlist":
-            raise _Damaged("it is something else")
-        if (schema := _get(text, "schema", int)) != SCHEMA:
+        if get(text, "format", str) != "sbnn-hw netlist":
+            raise Damaged("it is something else")
+        if (schema := get(text, "schema", int)) != SCHEMA:
             raise ModelRejected(
                 f"it has schema {schema}, this sbnn-hw reads {SCHEMA}; fold the checkpoint again"
             )
-        network = _read_network(text, _Reader(content[16 + length : -32]))
-        if _get(text, "digest", str) != network.digest:
-            raise _Damaged("its digest is not that of its content")
-    except (_Damaged, ValueError, RecursionError, OverflowError, MemoryError) as error:
+        network = read_network(text, _Reader(content[16 + length : -32]))
+        if get(text, "digest", str) != network.digest:
+            raise Damaged("its digest is not that of its content")
+    except (Damaged, ValueError, RecursionError, OverflowError, MemoryError) as error:
         raise ModelRejected(f"{path} is not a netlist ({error})") from None
     except ModelRejected as error:
         raise ModelRejected(f"{path}: {error}") from None

@@ -13,13 +13,13 @@ import numpy.typing as npt
 from sbnn_hw.errors import ModelRejected
 from sbnn_hw.netlist.edges import Edge
 from sbnn_hw.netlist.layers import Conv2d, Layer, Linear, Scores
-from sbnn_hw.netlist.plain import Encode, Flatten, MaxPool2d
+from sbnn_hw.netlist.plain import Encode, Flatten, Levels, MaxPool2d
 from sbnn_hw.netlist.taps import frozen_array
 
 __all__ = ["INPUT", "Network", "Operation", "Outcome", "Stage"]
 
 Array = npt.NDArray[Any]
-Operation = Encode | Linear | Conv2d | MaxPool2d | Flatten | Scores
+Operation = Encode | Levels | Linear | Conv2d | MaxPool2d | Flatten | Scores
 
 #: The source that stands for the network's own input.
 INPUT = -1

@@ -1,4 +1,4 @@
-"""Stages without taps: the encoder of pixels, the pool and the change of shape."""
+"""Stages without taps: what is made of pixels, the pool and the change of shape."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -11,7 +11,7 @@ from sbnn_hw.netlist.edges import Edge
 from sbnn_hw.netlist.taps import frozen_array
 from sbnn_hw.netlist.windows import Window
 
-__all__ = ["Encode", "Flatten", "MaxPool2d"]
+__all__ = ["Encode", "Flatten", "Levels", "MaxPool2d"]
 
 Array = npt.NDArray[Any]
 
@@ -51,6 +51,46 @@ class Encode:
         """Compute the bits of a batch (batch, …, channels)."""
         bits = x[..., None] >= self.thresholds.astype(np.uint8 if edge.bits == 8 else np.int64)
         return bits.reshape(*x.shape[:-1], self.thresholds.size).astype(np.uint8)
+
+
+@dataclass(frozen=True, eq=False)
+class Levels:
+    """Turn each value into another by a table: pixels that were rounded before they are added up.
+
+    Parameters
+    ----------
+    table : array
+        For each value that comes in, the one that is handed on. It begins with 0 and never
+        decreases; all that its numbers have in common is divided out.
+    """
+
+    kind: ClassVar[str] = "levels"
+
+    table: npt.NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        array = frozen_array(self.table, np.int64, "Levels")
+        object.__setattr__(self, "table", array)
+        right = array.ndim == 1 and len(array) > 2 and array[0] == 0
+        if not right or (np.diff(array) < 0).any() or not 2 <= array[-1] < len(array):
+            raise ModelRejected(
+                "Levels must be a table that begins with 0, does not decrease, and ends between 2 "
+                "and the largest value that comes in"
+            )
+        if np.gcd.reduce(array) != 1 or (np.diff(array) == 1).all():
+            raise ModelRejected("Levels must have no common factor, and change some value")
+
+    def infer(self, edge: Edge) -> Edge:
+        """Return the edge of the new values."""
+        if edge.signed or len(self.table) != edge.maximum + 1:
+            raise ModelRejected(
+                f"It takes values up to {len(self.table) - 1}, but receives {edge.bits} bits"
+            )
+        return Edge(edge.shape, bits=int(self.table[-1]).bit_length(), scan=edge.scan)
+
+    def compute(self, x: Array, edge: Edge) -> Array:
+        """Compute the new values of a batch."""
+        return self.table.astype(np.uint8 if self.table[-1] < 256 else np.int64)[x]
 
 
 @dataclass(frozen=True, eq=False)

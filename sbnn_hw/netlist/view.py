@@ -1,0 +1,157 @@
+"""The netlist as plain JSON, for people and programs that come from elsewhere.
+
+``view.schema.json`` beside this file is its schema; docs/netlist.md tells what it means.
+"""
+
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sbnn_hw.errors import ModelRejected
+from sbnn_hw.files import write_atomically
+from sbnn_hw.netlist import file
+from sbnn_hw.netlist.network import Network
+
+__all__ = ["FORMAT", "VERSION", "from_view", "load_view", "save_view", "schema_path", "to_view"]
+
+FORMAT = "sbnn-hw netlist view"
+VERSION = 1
+
+#: Larger files are not read.
+LARGEST = 256 << 20
+
+Array = npt.NDArray[Any]
+
+
+def schema_path() -> Path:
+    """Return where the JSON schema lies."""
+    return Path(__file__).with_name("view.schema.json")
+
+
+def to_view(network: Network) -> dict[str, Any]:
+    """Return a network as plain values."""
+    description = file.describe(network, _listed, names=True)
+    view: dict[str, Any] = {"format": FORMAT, "version": VERSION, **description}
+    for stage in view["stages"]:
+        if taps := stage["operation"].get("taps"):
+            stage["operation"]["taps"] = _by_neuron(taps)
+    return {**view, "digest": network.digest}
+
+
+def _listed(array: Array) -> Any:
+    return array.tolist()
+
+
+def _by_neuron(taps: dict[str, Any]) -> dict[str, Any]:
+    ends = np.cumsum([0, *taps["fan_in"]]).tolist()
+    spans = list(pairwise(ends))
+    inverted = taps["inverted"]
+    return {
+        "width": taps["width"],
+        "inputs": [taps["indices"][start:end] for start, end in spans],
+        "inverted": None if inverted is None else [inverted[start:end] for start, end in spans],
+    }
+
+
+def from_view(view: Any) -> Network:
+    """Make a network of plain values; whatever they are, all is checked."""
+    try:
+        if not isinstance(view, dict) or view.get("format") != FORMAT:
+            raise file.Damaged(f"its format is not {FORMAT!r}")
+        if view.get("version") != VERSION:
+            raise ModelRejected(
+                f"it has version {view.get('version')!r:.20}, this sbnn-hw reads {VERSION}"
+            )
+        network = file.read_network(_with_flat_taps(view), _Lists())
+        if view.get("digest", network.digest) != network.digest:
+            raise file.Damaged(
+                "its digest is not that of its content; leave it out if you change it"
+            )
+    except (file.Damaged, ValueError, OverflowError, RecursionError, TypeError) as error:
+        raise ModelRejected(f"it is not a view of a netlist ({error})") from None
+    return network
+
+
+def _with_flat_taps(view: dict[str, Any]) -> dict[str, Any]:
+    stages = []
+    for stage in file.get(view, "stages", list):
+        operation = file.get(stage, "operation", dict)
+        if "taps" in operation:
+            taps = file.get(operation, "taps", dict)
+            inputs = _rows(file.get(taps, "inputs", list), "inputs")
+            inverted = file.get(taps, "inverted", (list, type(None)))
+            if inverted is not None:
+                inverted = _rows(inverted, "inverted")
+                if [len(row) for row in inverted] != [len(row) for row in inputs]:
+                    raise file.Damaged("inverted must have a value for each input")
+                inverted = [value for row in inverted for value in row]
+            flat = {
+                "width": file.get(taps, "width", int),
+                "fan_in": [len(row) for row in inputs],
+                "indices": [value for row in inputs for value in row],
+                "inverted": inverted,
+            }
+            stage = {**stage, "operation": {**operation, "taps": flat}}
+        stages.append(stage)
+    return {**view, "stages": stages}
+
+
+def _rows(value: list[Any], name: str) -> list[list[Any]]:
+    if not all(isinstance(row, list) for row in value):
+        raise file.Damaged(f"{name} must be a list for each neuron")
+    return value
+
+
+class _Lists:
+    """Reads arrays that are lists of integers or of booleans, or lists of such lists."""
+
+    def __call__(self, value: Any) -> Array:
+        if not isinstance(value, list):
+            raise file.Damaged(f"a list is missing: {value!r:.40}")
+        rows = value if value and isinstance(value[0], list) else [value]
+        kinds = {type(x) for row in rows if isinstance(row, list) for x in row}
+        if not all(isinstance(row, list) for row in rows) or not kinds <= {int, bool}:
+            raise file.Damaged("a list must hold integers, or booleans, or lists of them")
+        if len(kinds) > 1 or len({len(row) for row in rows}) > 1:
+            raise file.Damaged("a list mixes kinds or lengths")
+        if any(not -(1 << 62) < x < 1 << 62 for row in rows for x in row):
+            raise file.Damaged("a number leaves 62 bits")
+        array = np.array(value, dtype=bool if kinds == {bool} else np.int64)
+        return array if array.size else np.zeros(array.shape, np.int64)
+
+    def close(self) -> None:
+        """Nothing is left over in lists."""
+
+
+def save_view(network: Network, path: Path) -> None:
+    """Write a network as JSON, whole or not at all."""
+    text = json.dumps(to_view(network), sort_keys=True, separators=(",", ":")) + "\n"
+    write_atomically(path, lambda out: out.write(text.encode("ascii")))
+
+
+def load_view(path: Path) -> Network:
+    """Read a network that is written as JSON."""
+    try:
+        if path.stat().st_size > LARGEST:
+            raise ModelRejected(f"{path} is larger than the {LARGEST:,} bytes that are read")
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise ModelRejected(
+            f"No view of a netlist at {path} (make one with `sbnn-hw export`)"
+        ) from None
+    except OSError as error:
+        raise ModelRejected(f"Cannot read {path}: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
+        raise ModelRejected(f"{path} is not text (byte {error.start:,})") from None
+    try:
+        view = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ModelRejected(f"{path} is not JSON ({error})") from None
+    try:
+        return from_view(view)
+    except ModelRejected as error:
+        raise ModelRejected(f"{path}: {error}") from None

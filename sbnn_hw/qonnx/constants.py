@@ -1,0 +1,155 @@
+"""Constant tensors as exact numbers: codes into a list of rationals.
+
+A layer of a million weights has two or three different numbers once it is quantised, so each
+operation is done once for each different number, by rationals.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sbnn_hw.errors import ModelRejected
+
+__all__ = ["Constant"]
+
+Codes = npt.NDArray[np.int64]
+Array = npt.NDArray[Any]
+
+#: So many different numbers are made rationals; more are only compared with zero.
+MOST_RATIONALS = 1 << 18
+
+
+@dataclass(frozen=True, eq=False)
+class Constant:
+    """A tensor of exact numbers.
+
+    Parameters
+    ----------
+    codes : array of int
+        For each element its place in the numbers.
+    numbers : array of double, or tuple of Fraction
+        The different numbers; doubles that are exact, until something needs more.
+    """
+
+    codes: Codes
+    numbers: npt.NDArray[np.float64] | tuple[Fraction, ...]
+
+    @classmethod
+    def of(cls, array: Array) -> "Constant":
+        """Make a constant of an array whose numbers doubles hold exactly."""
+        values = np.asarray(array)
+        if values.dtype.kind in "iu" and values.size and np.abs(values).max() > 2**53:
+            # Ends of slices are like this; no weight is.
+            values = np.clip(values, -(2**53), 2**53)
+        doubles = values.astype(np.float64)
+        if not np.isfinite(doubles).all():
+            where = tuple(int(axis[0]) for axis in np.nonzero(~np.isfinite(doubles)))
+            raise ModelRejected(f"is not finite at {where}")
+        numbers, codes = np.unique(doubles, return_inverse=True)
+        return cls(codes.reshape(values.shape).astype(np.int64), numbers)
+
+    @classmethod
+    def full(cls, number: Fraction, shape: tuple[int, ...] = ()) -> "Constant":
+        """Make a constant of one number."""
+        return cls(np.zeros(shape, np.int64), (number,))
+
+    @classmethod
+    def listed(cls, numbers: Sequence[Fraction]) -> "Constant":
+        """Make a vector of rationals."""
+        return cls(np.arange(len(numbers)), tuple(numbers)).tidy()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the tensor."""
+        return self.codes.shape
+
+    @cached_property
+    def rationals(self) -> tuple[Fraction, ...]:
+        """The different numbers, as rationals."""
+        if len(self.numbers) > MOST_RATIONALS:
+            raise ModelRejected(
+                f"has {len(self.numbers):,} different numbers, too many to compute with; "
+                f"quantise it to one bit"
+            )
+        return tuple(Fraction(number) for number in self.numbers)
+
+    def integers(self) -> Codes:
+        """Return the elements as integers, such as a shape has."""
+        if any(number.denominator != 1 for number in self.rationals):
+            raise ModelRejected("must be integers")
+        table = np.array([int(number) for number in self.rationals], np.int64)
+        return table[self.codes] if len(table) else self.codes
+
+    def scalar(self) -> Fraction:
+        """Return the one number that all elements are."""
+        if len(self.tidy().numbers) != 1:
+            raise ModelRejected("must be one number")
+        return self.tidy().rationals[0]
+
+    def tidy(self) -> "Constant":
+        """Return the same tensor, its numbers increasing and each in use."""
+        if isinstance(self.numbers, np.ndarray):
+            used, codes = np.unique(self.codes, return_inverse=True)
+            return Constant(codes.reshape(self.shape), self.numbers[used])
+        return _merge(self.codes, self.rationals)
+
+    # Operations
+
+    def map(self, function: Callable[[Fraction], Fraction]) -> "Constant":
+        """Apply a function to each number."""
+        return _merge(self.codes, [function(number) for number in self.rationals])
+
+    def sign(self) -> "Constant":
+        """Return −1 below zero, +1 from zero on."""
+        if isinstance(self.numbers, np.ndarray):
+            at_least = self.numbers >= 0
+        else:
+            at_least = np.array([number >= 0 for number in self.numbers], bool)
+        codes = at_least[self.codes].astype(np.int64) if len(at_least) else self.codes
+        return Constant(codes, (Fraction(-1), Fraction(1))).tidy()
+
+    def combine(
+        self, other: "Constant", operation: Callable[[Fraction, Fraction], Fraction]
+    ) -> "Constant":
+        """Apply an operation to two tensors that are broadcast against each other."""
+        try:
+            shape = np.broadcast_shapes(self.shape, other.shape)
+        except ValueError:
+            raise ModelRejected(f"joins shapes {self.shape} and {other.shape}") from None
+        if int(np.prod(shape)) > max(self.codes.size, other.codes.size):
+            raise ModelRejected(f"joins shapes {self.shape} and {other.shape} to a larger one")
+        pairs = self.codes * len(other.numbers) + other.codes
+        used, codes = np.unique(pairs, return_inverse=True)
+        if len(used) > MOST_RATIONALS:
+            raise ModelRejected(
+                f"has {len(used):,} different numbers, too many to compute with; quantise to "
+                f"one bit first"
+            )
+        left, right = self._some(used // len(other.numbers)), other._some(used % len(other.numbers))
+        results = [operation(a, b) for a, b in zip(left, right, strict=True)]
+        return _merge(codes.reshape(shape), results)
+
+    def _some(self, codes: Codes) -> list[Fraction]:
+        if isinstance(self.numbers, np.ndarray):
+            return [Fraction(number) for number in self.numbers[codes]]
+        return [self.numbers[code] for code in codes]
+
+    def reshaped(self, change: Callable[[Array], Array]) -> "Constant":
+        """Apply a change of shape or order."""
+        return Constant(change(self.codes), self.numbers)
+
+
+def _merge(codes: Codes, numbers: Sequence[Fraction]) -> Constant:
+    """Return a constant whose numbers increase, each in use and each once."""
+    used = np.unique(codes)
+    ordered = sorted({numbers[code] for code in used})
+    place = {number: index for index, number in enumerate(ordered)}
+    table = np.zeros(len(numbers), np.int64)
+    for code in used:
+        table[code] = place[numbers[code]]
+    return Constant(table[codes] if len(table) else codes, tuple(ordered))

@@ -1,0 +1,286 @@
+"""Layers: `MatMul`, `Gemm` and `Conv` of values with constant weights, and the class scores."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+from math import isqrt
+
+import numpy as np
+import numpy.typing as npt
+
+from sbnn_hw.errors import ModelRejected
+from sbnn_hw.netlist import Edge, Taps, Window, find_borders
+from sbnn_hw.qonnx import shapes
+from sbnn_hw.qonnx.constants import Constant
+from sbnn_hw.qonnx.graph import Node
+from sbnn_hw.qonnx.pixels import ramp
+from sbnn_hw.qonnx.tensors import Pending, Sums, Values
+from sbnn_hw.qonnx.weights import Hint, Weights, recognise
+
+__all__ = ["convolution", "linear", "scores_of", "sums_of", "taps_of"]
+
+Int = npt.NDArray[np.int64]
+Numbers = list[Fraction]
+
+
+def linear(
+    node: Node,
+    at: int,
+    x: Values,
+    constants: Mapping[int, Constant],
+    scores: bool,
+    hint: Hint | None,
+) -> Pending:
+    """Return the layer of a `MatMul` or `Gemm`."""
+    if at or 1 not in constants:
+        raise node.refuse("must multiply what depends on the image, on the left, by constants")
+    if node.attributes.get("transA", 0):
+        raise node.refuse("transposes the images, which cannot be mapped")
+    weights = constants[1]
+    if node.attributes.get("transB", 0):
+        weights = weights.reshaped(lambda codes: codes.T)
+    if x.pad is not None or x.index.ndim != 1 or len(weights.shape) != 2:
+        raise node.refuse(
+            f"must multiply vectors by a matrix, not {x.index.shape} an image by {weights.shape}"
+        )
+    inputs = x.index.size
+    if weights.shape[0] != inputs or min(weights.shape) < 1:
+        raise node.refuse(f"has weights of shape {weights.shape} for vectors of {inputs}")
+    if not np.array_equal(np.sort(x.index), np.arange(inputs)):
+        raise node.refuse("reads some of its inputs twice, or not all of them")
+    # From the tensor's order to the netlist's.
+    order = np.argsort(x.index)
+    matrix = weights.reshaped(lambda codes: np.ascontiguousarray(codes.T[:, order]))
+    scale, ratio = _inputs(node, x, x.lane[order])
+    # Scores of pixels are counted in half steps.
+    hint = _with_unit(hint, [2 * s for s in scale] if scores and x.pixels is not None else scale)
+    found = _recognise(node, _times(matrix, scale), scores, hint, 1, _bits(x))
+    extra = _constant_part(found, ratio)
+    return Pending(node.name, found, [extra])
+
+
+def convolution(
+    node: Node, x: Values, constants: Mapping[int, Constant], edge: Edge, hint: Hint | None
+) -> Pending:
+    """Return the layer of a `Conv`."""
+    if 1 not in constants or len(constants[1].shape) != 4:
+        raise node.refuse("must have constant weights (out, in, rows, columns)")
+    weights, groups = constants[1], node.attributes.get("group", 1)
+    outputs, per_group, rows, columns = weights.shape
+    if node.attributes.get("kernel_shape", (rows, columns)) != (rows, columns):
+        raise node.refuse(f"has a kernel_shape that is not that of its weights, {weights.shape}")
+    channels, lanes = shapes.channels_of(node, x, edge)
+    if min(weights.shape) < 1 or groups < 1 or outputs % groups:
+        raise node.refuse(f"cannot part {outputs} outputs in {groups} groups")
+    if per_group * groups != len(channels):
+        raise node.refuse(f"takes {per_group * groups} channels, but receives {len(channels)}")
+    if groups > 1 and (channels != np.arange(len(channels))).any():
+        raise node.refuse("has groups of channels whose order was changed")
+    pad = x.pad.window if x.pad is not None else (0, 0)
+    window = shapes.conv_window(node, (rows, columns), (edge.shape[0], edge.shape[1]), pad)
+    places = window.output(edge.shape[0], edge.shape[1])
+    if places[0] * places[1] * outputs > shapes.MOST_ELEMENTS:
+        raise node.refuse("makes maps of more elements than are kept track of")
+    # (out, position, channel of the group), each group's channels in the netlist's order.
+    order = np.argsort(channels) if groups == 1 else np.arange(per_group)
+    matrix = weights.reshaped(
+        lambda codes: np.ascontiguousarray(
+            codes.transpose(0, 2, 3, 1).reshape(outputs, rows * columns, per_group)[:, :, order]
+        )
+    )
+    lane_of = lanes[np.argsort(channels)]
+    scale, ratio = _inputs(node, x, lane_of)
+    grouped = np.arange(len(channels)).reshape(groups, per_group)
+    group_of = np.arange(outputs) * groups // outputs
+    matrix = _times(matrix, scale, grouped[group_of][:, None, :])
+    flat = matrix.reshaped(lambda codes: codes.reshape(outputs, -1))
+    hint = _with_unit(hint, scale)
+    found = _recognise(node, flat, False, hint, groups, _bits(x))
+    padding = _padding(node, x, lane_of)
+    border, extra = _borders(found, window, edge, ratio, padding, grouped, group_of)
+    classes = find_borders(window, edge.shape[0], edge.shape[1]).of if border == "zero" else None
+    return Pending(node.name, found, extra, window, groups, border, classes)
+
+
+def _inputs(node: Node, x: Values, lanes: Int) -> tuple[Numbers, Numbers]:
+    """Return the scale A of each input, and B/A, where A·x + B is its value and |x| ≤ 1."""
+    a, b = (Fraction(1), Fraction(0)) if x.pixels is None else ramp(x.pixels, x.maximum)
+    scale = [x.scale[n] * a for n in lanes]
+    if 0 in scale:
+        raise node.refuse("reads values that are scaled by zero")
+    offset = [x.scale[n] * b + x.offset[n] for n in lanes]
+    return scale, [o / s for o, s in zip(offset, scale, strict=True)]
+
+
+def _bits(x: Values) -> int:
+    return 1 if x.pixels is None else x.maximum.bit_length()
+
+
+def _with_unit(hint: Hint | None, scale: Numbers) -> Hint | None:
+    """Tell a hint what its weights have become, where all inputs have one scale."""
+    if hint is None or len(set(scale)) != 1:
+        return hint
+    return replace(hint, unit=scale[0])
+
+
+def _padding(node: Node, x: Values, lanes: Int) -> Numbers:
+    """Return what padding holds, in each channel, over the channel's scale."""
+    scale, _ = _inputs(node, x, lanes)
+    if x.pad is None:
+        return [Fraction(0)] * len(scale)
+    return [x.pad.values[n] / s for n, s in zip(lanes, scale, strict=True)]
+
+
+def _times(matrix: Constant, scale: Numbers, place: Int | None = None) -> Constant:
+    """Multiply each input's weights by its scale."""
+    factors = Constant.listed(scale)
+    if place is not None:
+        factors = factors.reshaped(lambda codes: codes[place])
+    if len(factors.numbers) == 1:
+        factors = Constant.full(factors.rationals[0])
+    return matrix.combine(factors, lambda weight, factor: weight * factor)
+
+
+def _recognise(
+    node: Node, matrix: Constant, scores: bool, hint: Hint | None, groups: int, bits: int
+) -> Weights:
+    def halves(fan_in: Int, inputs: int) -> bool:
+        from sbnn_hw.rtl_gen.estimate import dense_costs
+
+        with_q, without = dense_costs(fan_in.tolist(), inputs, groups, bits)
+        return with_q < without
+
+    try:
+        return recognise(matrix, scores=scores, hint=hint, halves=halves)
+    except ModelRejected as error:
+        raise node.refuse(str(error)) from None
+
+
+def _constant_part(weights: Weights, ratio: Numbers) -> Numbers:
+    """Return Σ (pattern + ξ)·B/A of each neuron of a linear layer."""
+    total = [Fraction(0)] * len(weights.pattern)
+    for number in sorted(set(ratio)):
+        if number:
+            chosen = np.array([r == number for r in ratio])
+            counts = weights.pattern[:, chosen].sum(axis=1, dtype=np.int64)
+            for neuron, count in enumerate(counts.tolist()):
+                total[neuron] += number * (count + weights.xi * int(chosen.sum()))
+    return total
+
+
+def _borders(
+    weights: Weights,
+    window: Window,
+    edge: Edge,
+    ratio: Numbers,
+    padding: Numbers,
+    grouped: Int,
+    group_of: Int,
+) -> tuple[str, list[Numbers]]:
+    """Return what padding means, and the constant part of each border class and neuron.
+
+    Padding that is x = −1, the bit 0, needs no classes.
+    """
+    minus = all(p - r == -1 for p, r in zip(padding, ratio, strict=True))
+    if minus or not any(window.padding):
+        valid, border = np.ones((1, window.size), bool), "minus"
+    else:
+        valid, border = find_borders(window, edge.shape[0], edge.shape[1]).valid, "zero"
+    neurons = len(weights.pattern)
+    pattern = weights.pattern.reshape(neurons, window.size, -1)
+    extra = [[Fraction(0)] * neurons for _ in valid]
+    for values, where in ((ratio, valid), (padding, ~valid)):
+        for number in sorted(set(values)):
+            if not number:
+                continue
+            chosen = np.array([v == number for v in values])[grouped][group_of]
+            counts = (pattern * chosen[:, None, :]).sum(axis=2, dtype=np.int64)
+            inputs = chosen.sum(axis=1)
+            for row, mask in enumerate(where):
+                taps, places = counts[:, mask].sum(axis=1), int(mask.sum())
+                for neuron in range(neurons):
+                    whole = weights.xi * places * int(inputs[neuron])
+                    extra[row][neuron] += number * (int(taps[neuron]) + whole)
+    return border, extra
+
+
+def sums_of(
+    pending: Pending, size: tuple[int, ...], constants: Mapping[int, Constant], node: Node
+) -> Sums:
+    """Return what a layer makes, its own bias added."""
+    neurons = len(pending.weights.pattern)
+    index = np.arange(neurons)
+    if size:
+        index = shapes.map_index(Edge((*size, neurons), scan="raster"))
+    ones, zeros = (Fraction(1),) * neurons, (Fraction(0),) * neurons
+    sums = Sums(layer=pending, index=index, inner=(ones, zeros), outer=(ones, zeros))
+    if node.op == "Gemm" and "alpha" in node.attributes:
+        sums = sums.scaled(Constant.full(Fraction(node.attributes["alpha"])))
+    if 2 in constants:
+        bias = constants[2]
+        if node.op == "Conv":
+            if bias.shape != (neurons,):
+                raise node.refuse(f"must have {neurons} biases, not {bias.shape}")
+            bias = bias.reshaped(lambda codes: codes[:, None, None])
+        factor = Fraction(node.attributes.get("beta", 1.0)) if node.op == "Gemm" else Fraction(1)
+        sums = sums.shifted(bias.map(lambda number: number * factor))
+    return sums
+
+
+def taps_of(layer: Pending, edge: Edge) -> Taps:
+    """Return the taps of a layer, in the netlist's order."""
+    pattern = layer.weights.pattern
+    if layer.window is None:
+        return Taps.from_dense(pattern)
+    outputs, channels = len(pattern), edge.channels
+    per_group = channels // layer.groups
+    shaped = pattern.reshape(outputs, layer.window.size, per_group)
+    neuron, position, channel = np.nonzero(shaped)
+    group = neuron * layer.groups // outputs
+    starts = np.concatenate([[0], np.cumsum(np.bincount(neuron, minlength=outputs))])
+    return Taps(
+        channels * layer.window.size,
+        starts,
+        (position * channels + group * per_group + channel).astype(np.uint32),
+        shaped[neuron, position, channel] < 0,
+    )
+
+
+def scores_of(node: Node, x: Sums) -> tuple[Fraction, Numbers]:
+    """Return the scale that all classes have, and the offset of each."""
+    factors, offsets = [], []
+    roots = _roots(node, x)
+    for c in range(x.channels):
+        (s, t), (s2, t2) = ((part[0][c], part[1][c]) for part in (x.inner, x.outer))
+        s *= x.layer.weights.rows[c]
+        if x.norm is not None:
+            g, m, b = x.norm.gain[c], x.norm.mean[c], x.norm.bias[c]
+            s, t = s2 * g * s / roots[c], s2 * g * (t - m) / roots[c] + (s2 * b + t2)
+        factors.append(s)
+        offsets.append(t + s * x.layer.extra[0][c])
+    if len(set(factors)) > 1:
+        low, high = min(factors), max(factors)
+        raise node.refuse(
+            f"gives the scores of {x.layer.name} a scale of their own for each class, from "
+            f"{float(low):g} to {float(high):g}, which cannot be mapped; use one scale"
+        )
+    if factors[0] == 0:
+        raise node.refuse("gives every class the same score")
+    return factors[0], offsets
+
+
+def _roots(node: Node, x: Sums) -> Numbers:
+    """Return √spread of each class; it must be rational, or not matter."""
+    if x.norm is None:
+        return []
+    roots = [Fraction(isqrt(w.numerator), isqrt(w.denominator)) for w in x.norm.spread]
+    if all(root * root == w for root, w in zip(roots, x.norm.spread, strict=True)):
+        return roots
+    shifts = {s * b + t for s, b, t in zip(x.outer[0], x.norm.bias, x.outer[1], strict=True)}
+    if len(set(x.norm.spread)) == 1 and len(shifts) == 1:
+        # √spread > 0 scales every score alike, and what it would scale too is common to all.
+        return [Fraction(1)] * x.channels
+    raise node.refuse(
+        "gives the scores a batch norm whose roots are no fractions; end with the linear layer, or "
+        "with one scale and an offset a class"
+    )

@@ -1,0 +1,253 @@
+"""What makes one bit of a number: `BipolarQuant`, one-bit `Quant`, `MultiThreshold` and `Sign`.
+
+Each is a comparison of an affine map of its input with a threshold, and two values for its two
+answers. `Quant` of constants is computed exactly, whatever its bits.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil, floor
+from typing import Literal
+
+import numpy as np
+
+from sbnn_hw.qonnx.constants import MOST_RATIONALS, Constant
+from sbnn_hw.qonnx.graph import Node
+
+__all__ = [
+    "Levels",
+    "Rule",
+    "Steps",
+    "bits_of",
+    "levels_of",
+    "quantise_constant",
+    "rule_of",
+    "steps_of",
+]
+
+HALF = Fraction(1, 2)
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """Compare ``x / divisor + shift`` with a threshold; answer ``low`` or ``high``."""
+
+    threshold: Constant
+    low: Constant
+    high: Constant
+    ties: Literal["fire", "rest", "refuse"] = "fire"
+    divisor: Constant | None = None
+    shift: Constant | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Levels:
+    """The integers that a `Quant` rounds to, how, and its scale and zero point."""
+
+    low: int
+    high: int
+    rounded: Callable[[Fraction], int]
+    scale: Constant
+    zero: Constant
+
+    def quantised(self, x: Fraction, scale: Fraction, zero: Fraction) -> Fraction:
+        """Return what becomes of a number."""
+        level = self.rounded(min(max(x / scale + zero, Fraction(self.low)), Fraction(self.high)))
+        return (level - zero) * scale
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """The thresholds of a `MultiThreshold`, and its scale and bias."""
+
+    thresholds: Constant
+    scale: Fraction
+    bias: Fraction
+
+    def each(self) -> list[Constant]:
+        """Return the first threshold of all channels, the second of all, and so on."""
+        columns = self.thresholds.codes.T
+        return [Constant(column, self.thresholds.numbers) for column in columns]
+
+    def counted(self, x: Fraction, thresholds: list[Fraction]) -> Fraction:
+        """Return what becomes of a number; the thresholds of its channel increase."""
+        return self.scale * bisect_right(thresholds, x) + self.bias
+
+
+def _half_up(x: Fraction) -> int:
+    return floor(x + HALF) if x >= 0 else -floor(-x + HALF)
+
+
+def _half_down(x: Fraction) -> int:
+    return ceil(x - HALF) if x >= 0 else -ceil(-x - HALF)
+
+
+def _away(x: Fraction) -> int:
+    return ceil(x) if x >= 0 else floor(x)
+
+
+#: For each rounding mode: the function, and from where on a number in [0, 1] becomes 1.
+_MODES: dict[str, tuple[Callable[[Fraction], int], tuple[Fraction, Literal["fire", "rest"]]]] = {
+    "ROUND": (round, (HALF, "rest")),
+    "HALF_EVEN": (round, (HALF, "rest")),
+    "HALF_UP": (_half_up, (HALF, "fire")),
+    "HALF_DOWN": (_half_down, (HALF, "rest")),
+    "CEIL": (ceil, (Fraction(0), "rest")),
+    "UP": (_away, (Fraction(0), "rest")),
+    "FLOOR": (floor, (Fraction(1), "fire")),
+    "DOWN": (int, (Fraction(1), "fire")),
+    "ROUND_TO_ZERO": (int, (Fraction(1), "fire")),
+}
+
+
+def rule_of(node: Node, constants: Mapping[int, Constant]) -> Rule:
+    """Return the comparison that a quantiser of an activation makes."""
+    one = Constant.full(Fraction(1))
+    if node.op == "Sign":
+        return Rule(Constant.full(Fraction(0)), one.map(lambda x: -x), one, "refuse")
+    if node.op == "BipolarQuant":
+        scale = _wanted(node, constants, 1, "scale")
+        return Rule(Constant.full(Fraction(0)), scale.map(lambda x: -x), scale)
+    if node.op == "MultiThreshold":
+        return _multi_threshold(node, constants)
+    levels = levels_of(node, constants)
+    bits = bits_of(node, constants)
+    if bits != 1:
+        raise node.refuse(
+            f"gives activations of {float(bits):g} bits; only one bit, or pixels of 8 bits that "
+            f"stay what they are, can be mapped"
+        )
+    scale, zero = levels.scale, levels.zero
+    if node.attributes.get("signed", 1):
+        low, high = Fraction(-1), Fraction(1)
+        threshold, ties = Fraction(0), "fire"
+    else:
+        low, high = Fraction(levels.low), Fraction(levels.high)
+        threshold, ties = _MODES[_mode(node)][1]
+        if low == high:
+            raise node.refuse("has a narrow range of one bit, which is one level")
+    return Rule(
+        Constant.full(threshold),
+        zero.combine(scale, lambda z, s: (low - z) * s),
+        zero.combine(scale, lambda z, s: (high - z) * s),
+        ties,  # type: ignore[arg-type]
+        scale,
+        zero,
+    )
+
+
+def levels_of(node: Node, constants: Mapping[int, Constant]) -> Levels:
+    """Return the levels of a `Quant`."""
+    scale, zero = (_wanted(node, constants, n, w) for n, w in ((1, "scale"), (2, "zero point")))
+    if any(number == 0 for number in scale.rationals):
+        raise node.refuse("has a scale of zero")
+    bits = bits_of(node, constants)
+    if bits.denominator != 1 or not 1 <= bits <= 32:
+        raise node.refuse(f"has {float(bits):g} bits; use 1 to 32")
+    signed, narrow = (
+        bool(node.attributes.get(key, d)) for key, d in (("signed", 1), ("narrow", 0))
+    )
+    whole = 1 << int(bits)
+    low, high = (-(whole // 2) + narrow, whole // 2 - 1) if signed else (0, whole - 1 - narrow)
+    return Levels(low, high, _MODES[_mode(node)][0], scale, zero)
+
+
+def bits_of(node: Node, constants: Mapping[int, Constant]) -> Fraction:
+    """Return the bit width of a `Quant`."""
+    return _wanted(node, constants, 3, "bit width").scalar()
+
+
+def _mode(node: Node) -> str:
+    mode = str(node.attributes.get("rounding_mode", "ROUND")).upper()
+    if mode not in _MODES:
+        raise node.refuse(f"rounds by {mode!r}; use one of {', '.join(_MODES)}")
+    return mode
+
+
+def _wanted(node: Node, constants: Mapping[int, Constant], place: int, what: str) -> Constant:
+    if place not in constants:
+        raise node.refuse(f"must have a constant {what}")
+    return constants[place]
+
+
+def steps_of(node: Node, constants: Mapping[int, Constant]) -> Steps:
+    """Return the steps of a `MultiThreshold`."""
+    thresholds = _wanted(node, constants, 1, "list of thresholds")
+    if len(thresholds.shape) != 2 or not thresholds.codes.size:
+        raise node.refuse(f"has thresholds of shape {thresholds.shape}; give some a channel")
+    scale = Fraction(node.attributes.get("out_scale", 1.0))
+    if scale == 0:
+        raise node.refuse("has an output scale of zero")
+    return Steps(thresholds, scale, Fraction(node.attributes.get("out_bias", 0.0)))
+
+
+def _multi_threshold(node: Node, constants: Mapping[int, Constant]) -> Rule:
+    steps = steps_of(node, constants)
+    if steps.thresholds.shape[1] != 1:
+        raise node.refuse(
+            f"has thresholds of shape {steps.thresholds.shape}; one threshold a channel, one bit, "
+            f"can be mapped, or several of pixels"
+        )
+    return Rule(
+        steps.thresholds.reshaped(lambda codes: codes[:, 0]),
+        Constant.full(steps.bias),
+        Constant.full(steps.scale + steps.bias),
+    )
+
+
+def quantise_constant(node: Node, x: Constant, constants: Mapping[int, Constant]) -> Constant:
+    """Compute a quantiser of weights, exactly."""
+    if node.op == "BipolarQuant":
+        scale = _wanted(node, constants, 1, "scale")
+        return x.sign().combine(scale, lambda sign, s: sign * s)
+    levels = levels_of(node, constants)
+    scale, zero = levels.scale, levels.zero
+    if levels.high - levels.low == 1 and node.attributes.get("signed", 1):
+        # As QONNX has it, one signed bit is a sign.
+        rounded = _at_least_zero(x, scale, zero)
+    else:
+        rounded = _round(x, levels)
+    shifted = rounded.combine(zero, lambda level, z: level - z)
+    return shifted.combine(scale, lambda level, s: level * s)
+
+
+def _at_least_zero(x: Constant, scale: Constant, zero: Constant) -> Constant:
+    if zero.scalar() == 0:
+        signs = scale.map(lambda s: Fraction(1) if s > 0 else Fraction(-1))
+        if all(number > 0 for number in scale.rationals):
+            return x.sign()
+        return x.combine(signs, lambda a, s: a * s).sign()
+    scaled = x.combine(scale, lambda a, s: a / s)
+    return scaled.combine(zero, lambda a, z: a + z).sign()
+
+
+def _round(x: Constant, levels: Levels) -> Constant:
+    """Round x/scale + zero to levels; many numbers by doubles, where those are surely right."""
+    scale, zero = levels.scale, levels.zero
+
+    def exact(a: Fraction, s: Fraction, z: Fraction) -> int:
+        y = min(max(a / s + z, Fraction(levels.low)), Fraction(levels.high))
+        return levels.rounded(y)
+
+    if len(x.numbers) <= MOST_RATIONALS // 8:
+        scaled = x.combine(scale, lambda a, s: a / s)
+        return scaled.combine(zero, lambda a, z: Fraction(exact(a, Fraction(1), z)))
+    table = [np.array([float(n) for n in c.numbers])[c.codes] for c in (x, scale, zero)]
+    with np.errstate(all="ignore"):
+        y = np.clip(table[0] / table[1] + table[2], levels.low, levels.high)
+    # Whatever the mode, levels change at multiples of a half only.
+    doubtful = np.abs(2 * y - np.rint(2 * y)) < 1e-6
+    grid = np.floor(2 * y) + 0.5
+    steps, codes = np.unique(grid, return_inverse=True)
+    result = np.array([levels.rounded(Fraction(step) / 2) for step in steps])[codes]
+    result = result.reshape(y.shape)
+    parts = [np.broadcast_to(c.codes, y.shape) for c in (x, scale, zero)]
+    for where in zip(*np.nonzero(doubtful), strict=True):
+        numbers = (
+            Fraction(c.numbers[int(codes[where])])
+            for c, codes in zip((x, scale, zero), parts, strict=True)
+        )
+        result[where] = exact(*numbers)
+    return Constant.of(result)

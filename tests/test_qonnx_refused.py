@@ -1,0 +1,444 @@
+"""What cannot be mapped is refused in one sentence, in bounded memory, from one file alone."""
+
+import re
+import sys
+import tracemalloc
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx", reason="needs onnx (pip install 'sbnn-hw[qonnx]')")
+
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+from onnx_graphs import ONE, Writer
+
+from sbnn_hw.cli import main
+from sbnn_hw.errors import ModelRejected, UsageError
+from sbnn_hw.qonnx import import_network
+from sbnn_hw.qonnx import read as reading
+
+RNG = np.random.default_rng(0)
+
+
+def signs(*shape):
+    return RNG.choice([-1.0, 1.0], shape)
+
+
+def start(shape=(1, 4, 4)):
+    return Writer(shape).add("BipolarQuant", ONE, name="pixels")
+
+
+def hidden(w=None, neurons=6, name="hidden"):
+    w = w or start().add("Flatten")
+    return w.add("MatMul", signs(16, neurons), name=name)
+
+
+def end(w, inputs=6):
+    return w.add("BipolarQuant", ONE, name="sign").add("MatMul", signs(inputs, 3), name="last")
+
+
+def whole():
+    return end(hidden())
+
+
+def model_bytes(change=lambda model: None, writer=None):
+    model = (writer or whole()).model(3)
+    change(model)
+    return model.SerializeToString()
+
+
+def cycle(model):
+    model.graph.node[2].input[0] = model.graph.node[3].output[0]
+
+
+def missing(model):
+    del model.graph.initializer[1]
+
+
+def half(model):
+    tensor = model.graph.initializer[1]
+    array = numpy_helper.to_array(tensor).astype(np.float16)
+    tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
+
+
+def half_input(model):
+    model.graph.input[0].type.tensor_type.elem_type = TensorProto.FLOAT16
+
+
+def dynamic(model):
+    model.graph.input[0].type.tensor_type.shape.dim[2].dim_param = "height"
+
+
+def old(model):
+    model.opset_import[0].version = 7
+
+
+def new(model):
+    model.opset_import[0].version = 99
+
+
+def external(model):
+    tensor = model.graph.initializer[1]
+    tensor.ClearField("raw_data")
+    tensor.data_location = TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value="../../secret.bin")
+
+
+def quietly_external(model):
+    """Name another file, but say nothing of where the data lie."""
+    model.graph.initializer[1].external_data.add(key="location", value="/etc/passwd")
+
+
+def short_tensor(model):
+    tensor = model.graph.initializer[1]
+    tensor.raw_data = tensor.raw_data[:-4]
+
+
+def huge_tensor(model):
+    tensor = model.graph.initializer[1]
+    del tensor.dims[:]
+    tensor.dims.extend([1 << 30, 1 << 30])
+
+
+def endless(model):
+    tensor = model.graph.initializer[1]
+    array = numpy_helper.to_array(tensor).copy()
+    array[2, 3] = np.inf
+    tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
+
+
+def twice(model):
+    model.graph.initializer.add().CopyFrom(model.graph.initializer[1])
+
+
+def same_output(model):
+    model.graph.node[3].output[0] = model.graph.node[2].output[0]
+
+
+def two_inputs(model):
+    model.graph.input.add().CopyFrom(helper.make_tensor_value_info("mask", 1, [1, 4]))
+
+
+def no_output(model):
+    del model.graph.output[:]
+
+
+def unmade_output(model):
+    model.graph.output[0].name = "nowhere"
+
+
+def no_opset(model):
+    del model.opset_import[:]
+
+
+def stranger(model):
+    model.graph.node[2].domain = "com.example"
+
+
+def giant_image(model):
+    model.graph.input[0].type.tensor_type.shape.dim[2].dim_value = 1 << 30
+
+
+def with_function(model):
+    model.functions.add(name="Mine", domain="mine")
+
+
+def four_bits(w):
+    levels = (np.array([0.25]), np.array(0.0), np.array(4.0))
+    weights = w.fixed("Quant", RNG.normal(0, 1, (16, 6)), *levels, signed=1, rounding_mode="ROUND")
+    return end(w.add("MatMul", weights, name="hidden"))
+
+
+def branch():
+    w = hidden()
+    w.add("BipolarQuant", ONE, name="sign")
+    one = w.tensor
+    w.add("Mul", np.array(1.0), name="left")
+    return w.add("Add", one, name="join").add("MatMul", signs(6, 3))
+
+
+def over_a_root(w):
+    return end(w.add("Div", w.fixed("Sqrt", np.array(-1.0))))
+
+
+MALFORMED = {
+    "junk": (b"\xa5\x5a" * 50, "it is not ONNX: byte 0 begins no part of a model"),
+    "text": (b"a network, honestly", "it is not ONNX: byte 0 begins no part of a model"),
+    "empty": (b"", "it holds no graph in its 0 bytes; is it an ONNX file?"),
+    "truncated": (model_bytes()[:-40], r"it is cut short: what begins at byte [\d,]+ ends at"),
+    "truncated early": (model_bytes()[:9], r"it is cut short"),
+    "no text": (
+        model_bytes().replace(b"BipolarQuant", b"\xff" * 12),
+        r"the operator of node pixels is no text",
+    ),
+    "damaged inside": (
+        model_bytes().replace(b"\x1a\x06hidden", b"\x1a\x78hidden"),
+        r"its [\d,]+ bytes are not an ONNX model, though they begin like one",
+    ),
+    "many parts": (b"\x42\x00" * 5000, "it is not ONNX: it has more than 4,096 parts, up to byte 8,192"),
+    "cycle": (model_bytes(cycle), r"Node hidden \(MatMul\) is part of a cycle"),
+    "missing initialiser": (
+        model_bytes(missing), r"Node hidden \(MatMul\) reads 'c1', which nothing makes: an init",
+    ),
+    "float16": (model_bytes(half), "initialiser 'c1' has float16 numbers; use float32"),
+    "float16 input": (model_bytes(half_input), "input 'image' has float16 numbers; images must"),
+    "dynamic": (model_bytes(dynamic), "input 'image' has a size that is not fixed, 'height' on axis 2"),
+    "old": (model_bytes(old), "it uses operator set 7 of ONNX; 9 to 26 are understood"),
+    "new": (model_bytes(new), "it uses operator set 99 of ONNX; 9 to 26 are understood"),
+    "no opset": (model_bytes(no_opset), "it does not say which operator set it uses"),
+    "external": (model_bytes(external), r"initialiser 'c1' lies in another file, '../../secret.bin'"),
+    "quietly external": (model_bytes(quietly_external), "'c1' lies in another file, '/etc/passwd'"),
+    "short tensor": (model_bytes(short_tensor), "'c1' of shape .16, 6. needs 384 bytes, but has 380"),
+    "huge tensor": (model_bytes(huge_tensor), "needs 4,611,686,018,427,387,904 bytes, but has 384"),
+    "infinite": (model_bytes(endless), r"initialiser 'c1' is not finite at \(2, 3\)"),
+    "same initialiser": (model_bytes(twice), "initialiser 'c1' is there twice"),
+    "same output": (model_bytes(same_output), r"Node sign \(BipolarQuant\) makes .* already there"),
+    "two inputs": (model_bytes(two_inputs), "one input, the image, not 'image', 'mask'"),
+    "no output": (model_bytes(no_output), "the graph has no output"),
+    "unmade output": (model_bytes(unmade_output), "Output 'nowhere' is made by no node"),
+    "stranger": (model_bytes(stranger), r"Node hidden \(MatMul\) comes from 'com.example'"),
+    "giant image": (model_bytes(giant_image), "images of more than 4 million values"),
+    "function": (model_bytes(with_function), "function 'Mine' is defined in the file; inline it"),
+}  # fmt: skip
+
+
+def graph(make):
+    return model_bytes(writer=make)
+
+
+UNSUPPORTED = {
+    "4-bit weights": (
+        graph(four_bits(start().add("Flatten"))),
+        r"Node hidden \(MatMul\) has \d+ different weights in neuron 0; weights must be binary",
+    ),
+    "4-bit activations": (
+        graph(end(hidden().add(
+            "Quant", np.array([1.0]), np.array(0.0), np.array(4.0), name="acts", signed=1
+        ))),
+        r"Node acts \(Quant\) gives activations of 4 bits; only one bit",
+    ),
+    "two thresholds": (
+        graph(end(hidden().add("MultiThreshold", np.array([[0.0, 1.0]]), name="acts", out_dtype="INT2"))),
+        r"Node acts \(MultiThreshold\) has thresholds of shape \(1, 2\); one threshold a channel",
+    ),
+    "relu": (
+        graph(end(hidden().add("Relu", name="relu"))),
+        r"Node relu \(Relu\) cannot be mapped; supported are BipolarQuant, Quant, MultiThreshold",
+    ),
+    "residual": (graph(branch()), r"Node left \(Mul\) and join both read .*; branches cannot be"),
+    "no quantiser": (
+        graph(hidden().add("MatMul", signs(6, 3), name="next")),
+        r"Node next \(MatMul\) reads the sums of hidden, which no quantiser has made binary",
+    ),
+    "no scores": (graph(hidden().add("BipolarQuant", ONE, name="sign")), "Node sign is the last and gives no scores"),
+    "sign of zero": (
+        graph(hidden().add("Sign", name="sign").add("MatMul", signs(6, 3))),
+        r"Node sign \(Sign\) closes layer hidden: neuron \d+ can be exactly zero, whose sign is 0",
+    ),
+    "per-class scales": (
+        graph(whole().add("Mul", np.array([[1.0, 2.0, 3.0]]), name="scale")),
+        r"Node scale \(Mul\) gives the scores of last a scale of their own for each class",
+    ),
+    "two batch norms": (
+        graph(end(hidden()
+            .add("BatchNormalization", *[np.ones(6)] * 4, name="one")
+            .add("BatchNormalization", *[np.ones(6)] * 4, name="two"))),
+        r"Node two \(BatchNormalization\) is a second batch norm behind one layer",
+    ),
+    "training": (
+        graph(end(hidden().add("BatchNormalization", *[np.ones(6)] * 4, name="norm", training_mode=1))),
+        r"Node norm \(BatchNormalization\) must have four constants, and not be in training mode",
+    ),
+    "dilation": (
+        graph(start().add("Conv", signs(2, 1, 2, 2), name="conv", dilations=[2, 2])
+              .add("BipolarQuant", ONE).add("Flatten").add("MatMul", signs(8, 3))),
+        r"Node conv \(Conv\) has a dilation, which cannot be mapped",
+    ),
+    "uneven pads": (
+        graph(start().add("Conv", signs(2, 1, 2, 2), name="conv", pads=[1, 1, 0, 0])
+              .add("BipolarQuant", ONE).add("Flatten").add("MatMul", signs(32, 3))),
+        r"Node conv \(Conv\) has pads \(1, 1, 0, 0\); both sides must have the same",
+    ),
+    "unknown feeding": (
+        graph(end(Writer((1, 4, 4)).add("Mul", np.array(3.0)).add("BipolarQuant", ONE, name="pixels")
+                  .add("Flatten"), 16)),
+        r"Node pixels \(BipolarQuant\) the graph does not bring its input to −1…1.*--pixels",
+    ),
+    "too many levels": (
+        graph(end(Writer((1, 4, 4)).add(
+            "Quant", np.array([2.0**-15]), np.array(0.0), np.array(16.0), name="many", signed=1
+        ).add("Flatten").add("MatMul", signs(16, 6)))),
+        r"Node many \(Quant\) rounds pixels to 65,536 levels; 3 to 256 can be mapped",
+    ),
+    "levels by channel": (
+        graph(end(Writer((2, 2, 4)).add(
+            "Quant", np.array([0.5, 0.125]).reshape(1, 2, 1, 1), np.array(0.0), np.array(8.0), name="two",
+            signed=1,
+        ).add("Flatten").add("MatMul", signs(16, 6)))),
+        r"Node two \(Quant\) rounds pixels differently from channel to channel; use one scale",
+    ),
+    "root of a negative number": (
+        graph(over_a_root(hidden())), r"Node n\d+_Sqrt \(Sqrt\) takes the root of a negative number",
+    ),
+    "wrong width": (graph(hidden().add("MatMul", signs(9, 3), name="bad")), r"Node bad \(MatMul\)"),
+    "moves the batch": (
+        graph(end(start().add("Transpose", perm=[1, 0, 2, 3], name="turn").add("Flatten"), 16)),
+        r"Node turn \(Transpose\) moves the batch",
+    ),
+    "division by zero": (
+        graph(end(hidden().add("Div", np.array(0.0), name="over"))), r"Node over \(Div\) divides by zero",
+    ),
+    "last of equals": (
+        graph(whole().add("ArgMax", axis=1, select_last_index=1, name="best")),
+        r"Node best \(ArgMax\) takes the last of equal scores",
+    ),
+    "top two": (
+        graph(whole().add("TopK", np.array([2]), outputs=2, name="best")),
+        r"Node best \(TopK\) must take the largest score alone",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [pytest.param(*case, id=name) for name, case in (MALFORMED | UNSUPPORTED).items()],
+)
+def test_is_refused_in_one_sentence(tmp_path, capsys, content, message):
+    path = tmp_path / "net.onnx"
+    path.write_bytes(content)
+    with pytest.raises(ModelRejected) as refused:
+        import_network(path)
+    text = str(refused.value)
+    assert text.startswith(f"{path}: ")
+    assert re.search(message, text), text
+    assert "\n" not in text
+    assert main(["info", "--model", str(path)]) == 1
+    assert capsys.readouterr().err == f"E: {text}\n"
+
+
+def test_the_same_graph_unharmed_is_taken(tmp_path):
+    (tmp_path / "net.onnx").write_bytes(model_bytes())
+    assert import_network(tmp_path / "net.onnx").network.classes == 3
+
+
+def test_every_node_of_the_sentence_is_supported():
+    from sbnn_hw.qonnx.importer import SUPPORTED, _Import
+
+    for name in re.findall(r"\w+", SUPPORTED):
+        assert hasattr(_Import, f"_on_{name}"), name
+
+
+@pytest.mark.parametrize("junk", [b"\x00", b"\x42", b"\xff"])
+def test_junk_of_100_megabytes_is_not_even_read(tmp_path, junk):
+    path = tmp_path / "net.onnx"
+    with path.open("wb") as file:
+        for _ in range(100):
+            file.write(junk * (1 << 20))
+    tracemalloc.start()
+    with pytest.raises(ModelRejected, match=r"it is (not ONNX: |cut short)"):
+        import_network(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1 << 20
+
+
+def test_a_file_that_is_too_large_is_not_read(tmp_path):
+    path = tmp_path / "net.onnx"
+    with path.open("wb") as file:
+        file.truncate(reading.LARGEST + 1)  # takes no room on the disk
+    with pytest.raises(ModelRejected, match=r"it has 268,435,457 bytes, more than the 268,435,456"):
+        import_network(path)
+
+
+def test_junk_in_the_shape_of_a_model_takes_bounded_memory(tmp_path):
+    """100 MB of weights that nothing reads, in a model that is otherwise right."""
+
+    def fat(model):
+        array = np.zeros(25 << 20, np.float32)
+        model.graph.initializer.append(numpy_helper.from_array(array[:1], "fat"))
+        model.graph.initializer[-1].dims[0] = 1 << 40
+
+    path = tmp_path / "net.onnx"
+    path.write_bytes(model_bytes(fat))
+    with pytest.raises(ModelRejected, match=r"initialiser 'fat' has a size of 1099511627776"):
+        import_network(path)
+
+
+OPENED = []
+WATCHING = [False]
+
+
+def _watch(event, arguments):
+    if WATCHING[0] and event == "open":
+        OPENED.append(str(arguments[0]))
+
+
+def test_no_file_but_the_given_one_is_opened(tmp_path):
+    """Whatever a graph names: nothing beside it is read, and nothing is written."""
+    secret = tmp_path / "secret.bin"
+    secret.write_bytes(b"\0" * 384)
+    path = tmp_path / "a" / "b" / "net.onnx"
+    path.parent.mkdir(parents=True)
+    sys.addaudithook(_watch)
+    import_network_once = tmp_path / "plain.onnx"
+    import_network_once.write_bytes(model_bytes())
+    import_network(import_network_once)  # whatever Python has to load is loaded now
+    for content in (model_bytes(), model_bytes(external), model_bytes(quietly_external)):
+        path.write_bytes(content)
+        OPENED.clear()
+        WATCHING[0] = True
+        try:
+            import_network(path)
+        except ModelRejected:
+            pass
+        finally:
+            WATCHING[0] = False
+        assert set(OPENED) == {str(path)}
+
+
+def test_names_and_choices_that_are_wrong(tmp_path, capsys):
+    with pytest.raises(ModelRejected, match=r"^No ONNX file at nope\.onnx$"):
+        import_network(tmp_path.__class__("nope.onnx"))
+    (tmp_path / "net.onnx").write_bytes(model_bytes())
+    with pytest.raises(
+        UsageError, match=r"^Pixels must be one of signed, unit, raw, fixed, not 'x'$"
+    ):
+        import_network(tmp_path / "net.onnx", pixels="x")
+    assert main(["info", "--model", "a.sbnn", "--pixels", "unit"]) == 2
+    assert "How pixels are fed is said of ONNX" in capsys.readouterr().err
+
+
+def test_a_hint_that_is_no_hint_is_none(tmp_path):
+    want = import_with(tmp_path, {})
+    for hint in ("[]", "{", '{"hidden": 3}', '{"hidden": [1, 99]}', '{"hidden": ["a", "b"]}'):
+        assert import_with(tmp_path, {"sbnn_hw.layers": hint}) == want
+    with pytest.raises(
+        ModelRejected, match=r"its metadata feed pixels as 'hot', not one of signed"
+    ):
+        import_with(tmp_path, {"sbnn_hw.pixels": "hot"})
+
+
+def test_a_wrong_hint_changes_no_decision(tmp_path):
+    """Ξ and k of the file are where the search begins, and nothing is believed."""
+    pixels = RNG.integers(0, 256, (500, 4, 4, 1)).astype(np.uint8)
+    outcomes = []
+    for hint in (
+        "{}",
+        '{"hidden": [-3, 5]}',
+        '{"hidden": [-1, 1], "last": [0, 7]}',
+        '{"hidden": [0, 0]}',
+    ):
+        import_with(tmp_path, {"sbnn_hw.layers": hint})
+        outcomes.append(import_network(tmp_path / "net.onnx").network.compute(pixels).classes)
+    assert all(np.array_equal(outcomes[0], other) for other in outcomes)
+
+
+FIXED = model_bytes()
+
+
+def import_with(folder, metadata):
+    model = onnx.ModelProto.FromString(FIXED)
+    helper.set_model_props(model, metadata)
+    (folder / "net.onnx").write_bytes(model.SerializeToString())
+    return import_network(folder / "net.onnx").network.digest
