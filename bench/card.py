@@ -1,6 +1,7 @@
 """Write the card of a shipped model: what it is, how it was made, what it reached.
 
 python bench/card.py models/mnist_sfc_95.pt --recipe mnist_sfc_95 --seconds N [--data-root DIR]
+    [--beside OTHER_SEED.pt …]
 """
 
 import argparse
@@ -9,7 +10,17 @@ from pathlib import Path
 from sbnn_hw import datasets
 from sbnn_hw.bops import count, entropy
 from sbnn_hw.files import write_atomically
+from sbnn_hw.netlist import Encode
+from sbnn_hw.rtl_gen.design import generate
+from sbnn_hw.rtl_gen.lower import Options
 from sbnn_hw.train import fold_checkpoint, load_checkpoint
+from sbnn_hw.yosys import synthesise
+
+#: What the domains are called beyond their names.
+EXTENSIONS = {
+    "signed": "signed taps {0, ±1}, an extension of the paper's domain",
+    "zero": "zero: {0, β}, the paper's domain with ξ = 0",
+}
 
 
 def main() -> None:
@@ -19,6 +30,7 @@ def main() -> None:
     parser.add_argument("--recipe", required=True)
     parser.add_argument("--seconds", type=float, required=True, help="what the training took")
     parser.add_argument("--data-root", type=Path)
+    parser.add_argument("--beside", type=Path, nargs="*", default=[], help="runs of other seeds")
     args = parser.parse_args()
     checkpoint = load_checkpoint(args.model)
     network = fold_checkpoint(args.model).network
@@ -28,13 +40,30 @@ def main() -> None:
     accuracy = network.accuracy(test.pixels, test.labels)
     ones, weights = metrics["ones"], metrics["weights"]
     xis = ", ".join(f"{layer.xi}/2^{layer.k}" for layer in counts.layers if layer.kind != "scores")
-    by = {"penalty": f"the paper's loss, γ = {training['gamma']}", "topk": "top-k"}
+    domain = EXTENSIONS.get(
+        training["domain"], f"{training['domain']}, ξ of the hidden layers {xis}"
+    )
+    caps = ", ".join(map(str, training.get("fan_in", ())))
+    by = {
+        "penalty": f"the paper's loss, γ = {training['gamma']}",
+        "topk": "top-k",
+        "luts": f"a budget of {training.get('luts', 0):,} tables, fan-in at most {caps}",
+    }
+    encoder = network.stages[0].operation
+    at = ", ".join(map(str, encoder.thresholds[0])) if isinstance(encoder, Encode) else "none"
+    design = generate(network, Options(family="xc7"))
+    cells = synthesise(design.verilog, "xc7").counts
+    others = [load_checkpoint(path) for path in args.beside]
+    accuracies = [
+        fold_checkpoint(path).network.accuracy(test.pixels, test.labels) for path in args.beside
+    ]
     root = "" if training["data"] == "digits" else " --data-root DIR"
     command = f"sbnn-hw train --recipe {args.recipe}{root} --out models/{args.model.name}"
     rows = {
         "data": f"{training['data']}, {len(test):,} test images",
-        "topology": f"{training['model']}, {checkpoint.config.encoder or 'threshold'} encoder",
-        "domain": f"{training['domain']}, ξ of the hidden layers {xis}",
+        "topology": f"{training['model']}, {checkpoint.config.encoder or 'threshold'} encoder, "
+        f"thresholds {at}",
+        "domain": domain,
         "sparsity by": by[training["method"]],
         "ones (U)": f"{ones:,} of {weights:,}",
         "U/N, bits a weight": f"{ones / weights:.4f}, {entropy(ones / weights):.4f}",
@@ -43,9 +72,16 @@ def main() -> None:
         "test accuracy of the netlist": f"{accuracy:.2%}",
         "validation accuracy": f"{metrics['validation']:.2%}",
         "epoch, seed": f"{metrics['epoch']} of {training['epochs']}, {training['seed']}",
+        "other seeds, validation and test": "; ".join(
+            f"{other.training['seed']}: {other.metrics['validation']:.2%}, {reached:.2%}"
+            for other, reached in zip(others, accuracies, strict=True)
+        ),
+        "xc7 by Yosys": f"{cells.luts:,} LUTs, {cells.flip_flops:,} FFs, {cells.brams} BRAM, "
+        f"{cells.dsps} DSP",
         "training time": f"{args.seconds:.0f} s with {training['threads']} thread(s)",
         "digest": f"`{network.digest[:16]}`",
     }
+    rows = {name: value for name, value in rows.items() if value}
     lines = [f"# {args.model.stem}", "", "| | |", "|---|---|"]
     lines += [f"| {name} | {value} |" for name, value in rows.items()]
     lines += [
