@@ -115,6 +115,7 @@ def test_a_design_that_says_nothing_is_a_verdict(copy, capsys):
         (["--share", "-1"], 2, "Share must not be negative, not -1"),
         (["--input", "row"], 2, "Input must be auto, image or pixel, not 'row'"),
         (["--flatten", "no"], 2, "Flatten must be auto, gather or accumulate, not 'no'"),
+        (["--serial", "-1"], 2, "Serial must not be negative, not -1"),
     ],
 )
 def test_wrong_options_are_one_sentence(model, tmp_path, capsys, arguments, code, said):

@@ -17,6 +17,7 @@ HARDWARE = "hardware.toml"
 _CHOICES: dict[str, type] = {
     "input": str,
     "flatten": str,
+    "serial": int,
     "share": int,
     "scores": bool,
     "levels_per_stage": int,

@@ -95,6 +95,14 @@ def add_hardware(parser: argparse.ArgumentParser) -> None:
         "what is smaller (default: %(default)s)",
     )
     parser.add_argument(
+        "--serial",
+        metavar="N",
+        type=int,
+        default=0,
+        help="cycles over which such a layer counts a pixel, at most those until the next one "
+        "(default: 0, as many as make it smallest)",
+    )
+    parser.add_argument(
         "--share",
         metavar="N",
         type=int,
@@ -110,6 +118,7 @@ def choices_of(args: argparse.Namespace) -> dict[str, Any]:
     return {
         "input": args.input,
         "flatten": args.flatten,
+        "serial": args.serial,
         "share": args.share,
         "scores": not args.no_scores,
     }
