@@ -33,7 +33,7 @@ from sbnn_hw.netlist import (
     kernel_histogram,
 )
 
-__all__ = ["Assembler", "Closing", "LayerReport"]
+__all__ = ["Assembler", "Closing", "LayerReport", "fewer_taps"]
 
 Int = npt.NDArray[np.int64]
 
@@ -358,11 +358,11 @@ def _canonical(layer: Layer, edge: Edge, constants: npt.NDArray[np.int8]) -> Lay
         thresholds = np.where(turn, fan_in * edge.maximum - thresholds + 1, thresholds)
         flips ^= turn
     if (layer.xi, layer.k) == (-1, 1):
-        return _fewer_taps(replace(layer, thresholds=thresholds), edge, constants)
+        return fewer_taps(replace(layer, thresholds=thresholds), edge, constants)
     return replace(layer, taps=taps, thresholds=thresholds, flips=flips)
 
 
-def _fewer_taps(layer: Layer, edge: Edge, constants: npt.NDArray[np.int8]) -> Layer:
+def fewer_taps(layer: Layer, edge: Edge, constants: npt.NDArray[np.int8]) -> Layer:
     """Where ξ is −1/2, tap what a neuron has not tapped if that is fewer.
 
     2·pc_S − pc_N changes its sign when S is exchanged for all the other inputs.

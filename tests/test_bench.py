@@ -77,8 +77,12 @@ def test_dense_layers_are_those_that_a_fold_makes(name, choices):
             continue
         ones = np.zeros((len(layer.taps), layer.taps.width), bool)
         ones[layer.taps.neurons, layer.taps.indices] = True
+        # Where a neuron says the complement, its taps are the weights of value −1.
+        ones ^= layer.flips[:, None]
         made = dense_layer(layer, network.edge_into(stage_number), ones)
         assert (made.xi, made.k) == (layer.xi, layer.k) == (-1, 1)
+        assert np.array_equal(made.taps.starts, layer.taps.starts)
+        assert np.array_equal(made.taps.indices, layer.taps.indices)
         assert np.array_equal(made.flips, layer.flips)
         assert np.array_equal(made.thresholds, layer.thresholds)
         compared += 1

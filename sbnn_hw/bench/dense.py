@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from sbnn_hw.assemble import fewer_taps
 from sbnn_hw.netlist import Conv2d, Edge, Layer, Linear, Network, Scores, Stage, Taps
 
 __all__ = ["dense_layer", "densify"]
@@ -14,8 +15,8 @@ def densify(network: Network, seed: int = 0) -> Network:
     """Return an untrained dense network of the same topology.
 
     Weights are −1 and +1 by chance, in equal parts; batch norms do nothing. With ξ = −1/2 and
-    η = 2, as a fold has it, the weights of value +1 are the connections and q stands for the
-    others: half the taps that wiring every input would take.
+    η = 2, as a fold has it, the weights of one sign are the connections and q stands for the
+    others: about half the taps that wiring every input would take.
 
     Parameters
     ----------
@@ -62,7 +63,7 @@ def dense_layer(
         tapped, inputs = taps.fan_in[None], np.array([[taps.width]])
     thresholds = -((edge.maximum * (inputs - 2 * tapped)) // 2)
     assert isinstance(layer, Linear | Conv2d)
-    return replace(
+    made = replace(
         layer,
         taps=taps,
         xi=-1,
@@ -71,6 +72,8 @@ def dense_layer(
         flips=np.zeros(len(taps), bool),
         fixed=np.zeros(0, np.int64),
     )
+    # The form that a fold gives: of either sign the one that fewer weights have is tapped.
+    return fewer_taps(made, edge, np.full(len(taps), -1, np.int8))  # type: ignore[return-value]
 
 
 def _random_ones(layer: Layer | Scores, rng: np.random.Generator) -> npt.NDArray[np.bool_]:
