@@ -96,7 +96,8 @@ def test_dense_network_has_the_same_stages_and_half_its_weights_as_taps():
     assert [len(layer.taps) for _, _, layer in dense.layers()] == [
         len(layer.taps) for _, _, layer in sparse.layers()
     ]
-    assert dense.connections == pytest.approx(17_024 / 2, rel=0.05)
+    # Of each neuron's weights those of the rarer sign.
+    assert 0.9 * 17_024 / 2 < dense.connections < 17_024 / 2
     assert densify(sparse).digest == dense.digest != densify(sparse, seed=1).digest
 
 
