@@ -110,7 +110,7 @@ def test_constraint_by_sparsity_share_or_bits(tmp_path, capsys, option):
         (["train", "--model", "digits", "--data", "digits", "--sparsity", "1.2", "--out", "a.pt"], 2,
          "E: EC (the share of ones, 1 − sparsity) must be between 1e-09 and 1, not -0.2"),
         (["train", "--model", "digits", "--data", "digits", "--domain", "x", "--out", "a.pt"], 1,
-         "E: Domain must be one of learned, closed_form, symmetric, bnn, zero, signed, not 'x'"),
+         "E: Domain must be one of learned, closed_form, symmetric, bnn, zero, signed, real, not 'x'"),
         (["train", "--model", "digits", "--data", "digits", "--xi-bits", "40", "--out", "a.pt"], 1,
          "E: Bits of ξ must be between 1 and 16, not 40"),
         (["train", "--model", "digits", "--data", "digits", "--domain", "bnn", "--xi-bits", "4",
@@ -178,7 +178,7 @@ def test_every_choice_of_a_training_has_an_option():
     from sbnn_hw.train.config import TrainConfig
 
     flags = {flag.replace("-", "_") for options in OPTIONS.values() for flag, *_ in options}
-    assert flags | {"ec", "flip"} == {field.name for field in fields(TrainConfig)}
+    assert flags | {"ec", "flip", "replace_idle"} == {field.name for field in fields(TrainConfig)}
 
 
 @pytest.mark.parametrize("arguments", [["doctor"], ["models"], ["--version"], ["info", "--model"]])
