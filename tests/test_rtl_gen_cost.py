@@ -44,11 +44,12 @@ def test_the_whole_model_is_cheap_and_sharing_pays(sfc_95):
 
 
 @pytest.mark.long
-def test_yosys_counts_no_more_than_the_generator_and_a_few_for_control(sfc_95):
+def test_yosys_counts_what_the_generator_does_but_for_a_few(sfc_95):
     design = generate(sfc_95, Options(family="xc7"))
     counts = synthesise(design.verilog, "xc7").counts
     own = sum(stage["tables"] for stage in design.description["stages"])
-    assert own <= counts.luts <= own + 20
+    # Yosys finds a few tables equal, and adds some for control.
+    assert own - 40 <= counts.luts <= own + 20
     assert counts.luts / sfc_95.connections <= 0.80
     assert counts.srls == 0
 
