@@ -47,7 +47,9 @@ def _parser(command: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"sbnn-hw {__version__}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, text in COMMANDS.items():
-        subparser = subparsers.add_parser(name, help=text, description=f"{text[:1].upper()}{text[1:]}.")
+        subparser = subparsers.add_parser(
+            name, help=text, description=f"{text[:1].upper()}{text[1:]}."
+        )
         # Only the command that runs is imported: `doctor` and `info` answer at once.
         if name == command:
             importlib.import_module(f"sbnn_hw.commands.{name}").add_arguments(subparser)

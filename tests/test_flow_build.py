@@ -322,7 +322,11 @@ def test_wrong_arguments_are_one_sentence(model, tmp_path, capsys, arguments, co
         ("none.pt", None, r"No model at .*none\.pt \(train one with `sbnn-hw train`\)"),
         ("junk.pt", b"junk", r".*junk\.pt is not a checkpoint.*"),
         ("junk.sbnn", b"junk", r".*junk\.sbnn.*"),
-        ("model.h5", b"junk", r"A model must be a checkpoint \(\.pt\), a netlist \(\.sbnn or \.json\) or ONNX.*"),
+        (
+            "model.h5",
+            b"junk",
+            r"A model must be a checkpoint \(\.pt\), a netlist \(\.sbnn or \.json\) or ONNX.*",
+        ),
     ],
 )
 def test_wrong_models_are_one_sentence(tmp_path, capsys, name, content, words):

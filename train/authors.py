@@ -187,7 +187,7 @@ def _converted(content: dict[str, Any], file: str, name: str, data: str) -> Conv
     for key in weights:
         state[key] = torch.where(state[key] == 0, -1.0, state[key])
     filled = {key: state[theirs[key]].reshape(ours[key].shape).clone() for key in theirs}
-    filled |= {f"{layer}.cut": torch.tensor(0.0) for layer in binary}
+    filled |= {f"{layer}.cut": torch.zeros(ours[f"{layer}.cut"].shape) for layer in binary}
     model.load_state_dict(filled, assign=True)
     layers = layers_of(model)
     metrics = {
