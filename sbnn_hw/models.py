@@ -24,19 +24,19 @@ def open_network(path: Path, pixels: str | None = None) -> Network:
 
     ``pixels`` tells how pixels are fed to an ONNX graph that does not tell itself.
     """
-    if pixels is not None and path.suffix != ".onnx":
+    if pixels is not None and path.suffix.lower() != ".onnx":
         raise UsageError(f"How pixels are fed is said of ONNX (.onnx), not of {str(path)!r}")
-    if path.suffix == ".sbnn":
+    if path.suffix.lower() == ".sbnn":
         return netlist.load(path)
-    if path.suffix == ".json":
+    if path.suffix.lower() == ".json":
         from sbnn_hw.netlist.view import load_view
 
         return load_view(path)
-    if path.suffix == ".onnx":
+    if path.suffix.lower() == ".onnx":
         from sbnn_hw.qonnx.importer import import_network
 
         return import_network(path, pixels=pixels).network
-    if path.suffix == ".pt":
+    if path.suffix.lower() == ".pt":
         require_torch()
         from sbnn_hw.train.fold import fold_checkpoint
 

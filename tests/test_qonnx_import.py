@@ -1,7 +1,9 @@
 """Networks from elsewhere: every hidden bit is what the graph's own executor says."""
 
+import re
 from fractions import Fraction
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,6 +21,7 @@ from qonnx.transformation.merge_onnx_models import MergeONNXModels
 from qonnx.util.cleanup import cleanup_model
 
 from sbnn_hw.errors import ModelRejected
+from sbnn_hw.models import open_network
 from sbnn_hw.netlist import Encode, MaxPool2d
 from sbnn_hw.qonnx import import_network
 from sbnn_hw.qonnx.export import save_network
@@ -306,13 +309,40 @@ def test_maps_with_channels_last_are_read_as_the_graph_transposes_them(tmp_path)
     last, first = Writer((5, 4, 2)), Writer((2, 5, 4))
     kernel, matrix = rng.choice([-1.0, 1.0], (3, 2, 2, 2)), rng.choice([-1.0, 1.0], (36, 4))
     digests = []
-    last.add("Transpose", perm=[0, 3, 1, 2])
-    for w in (last, first):
+    scaled = Writer((5, 4, 2)).add("Sub", np.array(0.5)).add("Mul", np.array(2.0))
+    for w in (last, scaled):
+        w.add("Transpose", perm=[0, 3, 1, 2])
+    for w in (first, last, scaled):
         w.add("BipolarQuant", ONE).add("Conv", kernel).add("BipolarQuant", ONE).add("Flatten")
         network = import_network(w.add("MatMul", matrix).save(tmp_path / "a.onnx", 4)).network
         assert network.input.shape == (5, 4, 2)
         digests.append(network.digest)
-    assert digests[0] == digests[1]
+    assert digests[0] == digests[1] == digests[2]
+
+
+def test_a_shape_may_be_asked_for_in_part(tmp_path):
+    """The batch alone, and the last axes of constants, one of them empty."""
+    rng = np.random.default_rng(0)
+    w = Writer((1, 4, 4)).add("BipolarQuant", ONE)
+    image = w.tensor
+    batch = w.fixed("Shape", image, start=0, end=1)
+    rest = w.fixed("Shape", np.zeros((3, 16)), start=-1)
+    nothing = w.fixed("Flatten", np.zeros((0, 2)), axis=1)
+    target = w.fixed("Concat", batch, rest, w.fixed("Reshape", nothing, np.array([0])), axis=0)
+    w.tensor = image
+    path = w.add("Reshape", target).add("MatMul", rng.choice([-1.0, 1.0], (16, 3)))
+    assert import_network(path.save(tmp_path / "NET.ONNX", 3)).network.classes == 3
+    assert open_network(tmp_path / "NET.ONNX").classes == 3
+
+
+def test_the_example_of_the_page_runs(tmp_path, monkeypatch, brevitas):
+    page = Path(__file__).parents[1] / "docs/qonnx.md"
+    (code,) = re.findall(r"```python\n(.*?export_qonnx\(.*?)```", page.read_text(), re.S)
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, page.name, "exec"), {})
+    imported = import_network(tmp_path / "theirs.onnx")
+    assert imported.pixels == "signed"
+    assert imported.network.input.shape == (28, 28, 1)
 
 
 def test_padding_zero_and_padding_in_front_of_the_quantiser_differ(tmp_path):

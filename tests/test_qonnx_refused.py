@@ -1,7 +1,10 @@
 """What cannot be mapped is refused in one sentence, in bounded memory, from one file alone."""
 
+import contextlib
 import re
+import subprocess
 import sys
+import time
 import tracemalloc
 
 import numpy as np
@@ -162,6 +165,30 @@ def over_a_root(w):
     return end(w.add("Div", w.fixed("Sqrt", np.array(-1.0))))
 
 
+def packed(model):
+    """Add 17 MB of integers that parsing makes larger."""
+    model.graph.initializer.add(name="x", data_type=3, dims=[17 << 20]).int32_data.extend(
+        np.zeros(17 << 20, np.int32)
+    )
+
+
+def escapes(model):
+    missing(model)
+    model.graph.node[2].name = "hid\x1b[31mden"
+
+
+def long_name(model):
+    missing(model)
+    model.graph.node[2].name = "x" * 500
+
+
+def second_output(model):
+    """Read the mask of a `Dropout` whose first output is left out."""
+    model.graph.node[3].input[0] = "mask"
+    made = model.graph.node[2].output[0]
+    model.graph.node.append(helper.make_node("Dropout", [made], ["", "mask"], name="drop"))
+
+
 MALFORMED = {
     "junk": (b"\xa5\x5a" * 50, "it is not ONNX: byte 0 begins no part of a model"),
     "text": (b"a network, honestly", "it is not ONNX: byte 0 begins no part of a model"),
@@ -174,9 +201,23 @@ MALFORMED = {
     ),
     "damaged inside": (
         model_bytes().replace(b"\x1a\x06hidden", b"\x1a\x78hidden"),
+        r"it is cut short: what begins at byte [\d,]+ ends at .* of a part of the graph",
+    ),
+    "no such field": (
+        model_bytes().replace(b"\x1a\x06hidden", b"\x02\x06hidden"),
         r"its [\d,]+ bytes are not an ONNX model, though they begin like one",
     ),
     "many parts": (b"\x42\x00" * 5000, "it is not ONNX: it has more than 4,096 parts, up to byte 8,192"),
+    "two graphs": (
+        b"\x3a\x02\x52\x00" + model_bytes(), r"it holds 2 graphs in its [\d,]+ bytes; is it an ONNX file",
+    ),
+    "parts of a node": (b"\x3a\x84\x80\x40\x0a\x80\x80\x40" + b"\x0a\x00" * (1 << 19), "it has more than 131,072 parts"),
+    "packed integers": (
+        model_bytes(packed), "tensors hold more than 16,777,216 bytes of packed integers; store them as raw",
+    ),
+    "escapes": (model_bytes(escapes), "Node hid\N{REPLACEMENT CHARACTER}\\[31mden .MatMul. reads"),
+    "long name": (model_bytes(long_name), r"Node x{80}… \(MatMul\) reads"),
+    "indices alone": (model_bytes(second_output), r"Node sign \(BipolarQuant\) reads 'mask', a second output"),
     "cycle": (model_bytes(cycle), r"Node hidden \(MatMul\) is part of a cycle"),
     "missing initialiser": (
         model_bytes(missing), r"Node hidden \(MatMul\) reads 'c1', which nothing makes: an init",
@@ -201,6 +242,21 @@ MALFORMED = {
     "giant image": (model_bytes(giant_image), "images of more than 4 million values"),
     "function": (model_bytes(with_function), "function 'Mine' is defined in the file; inline it"),
 }  # fmt: skip
+
+
+def flat_constant():
+    w = hidden()
+    return end(w.add("Add", w.fixed("Flatten", np.ones((1, 6)), axis=7)))
+
+
+def indices():
+    w = start((2, 4, 4)).add("Conv", signs(4, 2, 1, 1))
+    made, names = w.tensor, ["", "indices"]
+    w.nodes.append(
+        helper.make_node("MaxPool", [made], names, name="pool", kernel_shape=[2, 2], strides=[2, 2])
+    )
+    w.tensor = "indices"
+    return w.add("BipolarQuant", ONE).add("Flatten").add("MatMul", signs(36, 3))
 
 
 def graph(make):
@@ -297,6 +353,12 @@ UNSUPPORTED = {
         graph(whole().add("TopK", np.array([2]), outputs=2, name="best")),
         r"Node best \(TopK\) must take the largest score alone",
     ),
+    "flattened constants": (
+        graph(flat_constant()), r"Node \w+ \(Flatten\) must flatten at one of its 2 axes",
+    ),
+    "pool of indices": (
+        graph(indices()), r"Node pool \(MaxPool\) gives indices, which cannot be mapped",
+    ),
 }  # fmt: skip
 
 
@@ -351,18 +413,126 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path):
         import_network(path)
 
 
-def test_junk_in_the_shape_of_a_model_takes_bounded_memory(tmp_path):
-    """100 MB of weights that nothing reads, in a model that is otherwise right."""
+def field(number, content):
+    """Return a field with a length, as protobuf writes it."""
+    head = b""
+    for value in (number << 3 | 2, len(content)):
+        while value > 127:
+            head, value = head + bytes([value & 127 | 128]), value >> 7
+        head += bytes([value])
+    return head + content
 
-    def fat(model):
-        array = np.zeros(25 << 20, np.float32)
-        model.graph.initializer.append(numpy_helper.from_array(array[:1], "fat"))
-        model.graph.initializer[-1].dims[0] = 1 << 40
 
-    path = tmp_path / "net.onnx"
-    path.write_bytes(model_bytes(fat))
-    with pytest.raises(ModelRejected, match=r"initialiser 'fat' has a size of 1099511627776"):
+#: Parts of two bytes, 8 MB of them, in all places of a model where they become objects.
+PARTS = b"\x0a\x00" * (4 << 20)
+MANY = {
+    "nodes": field(7, PARTS),
+    "tensors": field(7, b"\x2a\x00" * (4 << 20)),
+    "inputs of a node": field(7, field(1, PARTS)),
+    "attributes of a node": field(7, field(1, b"\x2a\x00" * (4 << 20))),
+    "integers of an attribute": field(7, field(1, field(5, b"\x40\x00" * (4 << 20)))),
+    "packed integers of an attribute": field(7, field(1, field(5, field(8, bytes(8 << 20))))),
+    "functions": field(25, field(7, PARTS)),
+    "graphs": field(7, PARTS) + field(7, b""),
+}
+MEMORY = """
+import resource, sys, pathlib
+from sbnn_hw.errors import ModelRejected
+from sbnn_hw.qonnx import import_network
+peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+small, *paths = map(pathlib.Path, sys.argv[1:])
+import_network(small)
+for path in paths:
+    before = peak()
+    try:
         import_network(path)
+        print("taken", peak() - before)
+    except ModelRejected as error:
+        print("parts" in str(error), peak() - before)
+"""
+
+
+def test_junk_in_the_shape_of_a_model_takes_bounded_memory(tmp_path):
+    """Millions of parts are refused before they are objects; unread numbers stay bytes."""
+    junk = dict(MANY)
+    unread = field(
+        5, b"\x08" + b"\x80\x80\x80\x08" + b"\x10\x03" + field(8, b"x") + field(9, bytes(16 << 20))
+    )
+    model = onnx.ModelProto.FromString(model_bytes())
+    whole_graph = model.graph.SerializeToString()
+    model.ClearField("graph")
+    junk["numbers"] = model.SerializeToString() + field(7, whole_graph + unread)
+    paths = [tmp_path / "small.onnx", *(tmp_path / f"{name}.onnx" for name in junk)]
+    for path, content in zip(paths, (model_bytes(), *junk.values()), strict=True):
+        path.write_bytes(content)
+    result = subprocess.run(
+        [sys.executable, "-c", MEMORY, *map(str, paths)], capture_output=True, text=True, check=True
+    )
+    lines = [line.split() for line in result.stdout.splitlines()]
+    assert [word for word, _ in lines] == ["True"] * len(MANY) + ["taken"]
+    # In MB; each file has 8, or 16 that are read once and parsed once.
+    assert all(int(more) < 40 for _, more in lines), lines
+
+
+def test_a_long_chain_is_walked_once(tmp_path):
+    """Twice as many nodes take twice as long, not four times."""
+    w = whole()
+    for _ in range(4000):
+        w.add("Identity")
+    start_time = time.process_time()
+    assert import_network(w.save(tmp_path / "net.onnx", 3)).network.classes == 3
+    assert time.process_time() - start_time < 2
+
+
+WRONG_TYPES = {
+    "Conv": ("group", "strides", "pads", "auto_pad", "kernel_shape", "dilations"),
+    "BatchNormalization": ("epsilon",),
+    "Gemm": ("alpha", "beta", "transB"),
+    "MultiThreshold": ("out_scale", "out_bias", "data_layout"),
+    "Quant": ("rounding_mode",),
+    "MaxPool": ("kernel_shape", "strides"),
+    "Transpose": ("perm",),
+    "Flatten": ("axis",),
+    "Squeeze": ("axes",),
+    "Pad": ("pads", "value"),
+    "Gather": ("axis",),
+}
+
+
+def with_every_attribute():
+    """Return a network with all the operators above, each in its place."""
+    w = start((2, 6, 6)).add("Gather", np.array([1, 0]), axis=1)
+    w.add("Pad", pads=[0, 0, 1, 1, 0, 0, 1, 1], value=0.0)
+    w.add("Conv", signs(2, 2, 3, 3)).add("MaxPool", kernel_shape=[2, 2], strides=[2, 2])
+    w.add("BatchNormalization", *[np.ones(2)] * 4)
+    w.add("MultiThreshold", np.zeros((2, 1)), out_scale=2.0, out_bias=-1.0)
+    w.add("Transpose", perm=[0, 2, 3, 1]).add("Flatten", axis=1)
+    w.add("Gemm", signs(18, 6), np.zeros(6))
+    w.add("Quant", ONE, np.array(0.0), ONE, rounding_mode="ROUND", signed=0)
+    w.add("Reshape", np.array([1, 1, 6])).add("Squeeze", axes=[1])
+    return w.add("MatMul", signs(6, 3))
+
+
+def test_an_attribute_of_the_wrong_type_is_a_sentence(tmp_path):
+    path = with_every_attribute().save(tmp_path / "net.onnx", 3)
+    import_network(path)
+    model = onnx.load(path)
+    for op, keys in WRONG_TYPES.items():
+        for key in keys:
+            # Some of these are right, or stand for a number; a list of texts never does.
+            for value in (7, 0.5, "x", [1.5, 2.5], ["a"]):
+                changed = onnx.ModelProto.FromString(model.SerializeToString())
+                node = next(node for node in changed.graph.node if node.op_type == op)
+                kept = [item for item in node.attribute if item.name != key]
+                del node.attribute[:]
+                node.attribute.extend([*kept, helper.make_attribute(key, value)])
+                path.write_bytes(changed.SerializeToString())
+                with contextlib.suppress(ModelRejected):
+                    import_network(path)
+            with pytest.raises(
+                ModelRejected, match=f"has an attribute {key!r} that is not (a|text)"
+            ):
+                import_network(path)
 
 
 OPENED = []

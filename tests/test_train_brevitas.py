@@ -10,7 +10,7 @@ from torch import nn
 pytest.importorskip("brevitas", reason="needs Brevitas (pip install 'sbnn-hw[dev]')")
 
 import brevitas_models as brevitas
-from brevitas.quant import Int8WeightPerTensorFloat
+from brevitas.quant import Int8ActPerTensorFloat, Int8WeightPerTensorFloat
 
 from sbnn_hw.errors import ModelRejected
 from sbnn_hw.qonnx import import_network
@@ -93,6 +93,43 @@ def test_a_scale_of_activations_goes_into_the_next_weights():
     assert np.array_equal(network.compute(pixels).classes, classes_of(module, pixels))
 
 
+def layer(inputs, outputs, **quantisers):
+    return brevitas.qnn.QuantLinear(
+        inputs, outputs, bias=False, weight_quant=brevitas.Weight, **quantisers
+    )
+
+
+def with_inputs():
+    """Return a network whose layers quantise what they read, the image among it."""
+    quant = {"input_quant": brevitas.Activation}
+    return nn.Sequential(
+        nn.Flatten(), layer(16, 24, **quant), nn.BatchNorm1d(24), layer(24, 5, **quant)
+    )
+
+
+def with_outputs():
+    """Return a network whose first layer quantises what it makes."""
+    return nn.Sequential(
+        nn.Flatten(), brevitas.sign(), layer(16, 23, output_quant=Half), layer(23, 5)
+    )
+
+
+def with_same():
+    return nn.Sequential(
+        brevitas.sign(), brevitas.conv(1, 4, padding="same"), nn.BatchNorm2d(4), brevitas.sign(),
+        nn.Flatten(), brevitas.linear(64, 5),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("make", [with_inputs, with_outputs, with_same])
+def test_what_layers_do_beside_their_sums_is_done(make):
+    """Quantisers of a layer's input and output, and padding that is the same on both sides."""
+    module = brevitas.scramble(make(), 4, ties=False)
+    pixels = images((4, 4, 1))
+    network = fold_model(from_brevitas(module), (4, 4, 1)).network
+    assert np.array_equal(network.compute(pixels).classes, classes_of(module, pixels))
+
+
 def test_without_a_quantiser_of_the_image_pixels_are_added_up():
     module = nn.Sequential(nn.Flatten(), *mlp()[2:])
     brevitas.scramble(module, 2, ties=False)
@@ -131,6 +168,12 @@ def other(index, module):
          r"^Layer 2 has a bias, which would have to be rounded into the batch norm; export it"),
         (lambda: other(2, brevitas.linear(16, 24, Int8WeightPerTensorFloat)),
          r"^Layer 2 must have a binary quantiser, such as .*, not RescalingIntQuant$"),
+        (lambda: other(2, layer(16, 24, input_quant=Int8ActPerTensorFloat)),
+         r"^Layer 2.input_quant must have a binary quantiser, such as .*, not RescalingIntQuant$"),
+        (lambda: other(6, layer(24, 5, output_quant=brevitas.Activation)),
+         r"^Layer 6 quantises the scores \(output_quant\), which decide as they are; leave it out"),
+        (lambda: nn.Sequential(brevitas.conv(1, 4, padding="same", stride=2)),
+         r"^Layer 0 has padding='same' with a stride or an even kernel, which may pad one side"),
         (lambda: other(4, nn.ReLU()), r"^Layer 4 is a ReLU, of which no layer here is the same"),
         (lambda: nn.Sequential(nn.Linear(4, 4)), r"^The model has no QuantLinear or QuantConv2d"),
         (lambda: brevitas.linear(4, 4), r"^The model must be an nn.Sequential to be folded"),

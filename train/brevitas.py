@@ -1,8 +1,9 @@
 """Networks of Brevitas as ours: the same bits, to be folded, or trained on.
 
 Taken are `QuantLinear`, `QuantConv2d` and `QuantIdentity` with binary quantisers that have one
-scale, in an `nn.Sequential` with batch norms and pools. What would not be exactly the same is
-refused; the way through a QONNX file takes more.
+scale, in an `nn.Sequential` with batch norms and pools; quantisers of a layer's own input and
+output are read as a `QuantIdentity` there. What would not be exactly the same is refused;
+the way through a QONNX file takes more.
 """
 
 import copy
@@ -64,10 +65,19 @@ class _Conversion:
             raise ModelRejected("The model has no QuantLinear or QuantConv2d of Brevitas")
         for number, (name, module) in enumerate(modules):
             if isinstance(module, QuantIdentity):
-                self._sign(name, module, before=number < layers[0])
+                self._sign(name, module.act_quant, before=number < layers[0])
             elif isinstance(module, QuantLinear | QuantConv2d):
-                conv = isinstance(module, QuantConv2d)
-                self.modules.append(self._layer(name, module, conv, number == layers[-1]))
+                conv, last = isinstance(module, QuantConv2d), number == layers[-1]
+                if module.input_quant.is_quant_enabled:
+                    self._sign(f"{name}.input_quant", module.input_quant, number == layers[0])
+                self.modules.append(self._layer(name, module, conv, last))
+                if module.output_quant.is_quant_enabled:
+                    if last:
+                        raise ModelRejected(
+                            f"Layer {name} quantises the scores (output_quant), which decide as "
+                            f"they are; leave it out"
+                        )
+                    self._sign(f"{name}.output_quant", module.output_quant, before=False)
             elif type(module) in _KEPT:
                 self.modules.append(copy.deepcopy(module))
             else:
@@ -78,8 +88,7 @@ class _Conversion:
         first = self.encoder or InputEncoder("integer", ())
         return nn.Sequential(first, *self.modules).train(modules[0][1].training)
 
-    def _sign(self, name: str, module: Any, before: bool) -> None:
-        proxy = module.act_quant
+    def _sign(self, name: str, proxy: Any, before: bool) -> None:
         quantiser = getattr(proxy.fused_activation_quant_proxy, "tensor_quant", None)
         scale = _one_scale(name, proxy.is_quant_enabled, quantiser, proxy.scale())
         if before:
@@ -117,7 +126,7 @@ class _Conversion:
                 module.out_channels,
                 module.kernel_size,
                 stride=module.stride,
-                padding=module.padding,
+                padding=_padding(name, module),
                 padding_value=0,
                 groups=module.groups,
                 domain=domain,
@@ -130,6 +139,22 @@ class _Conversion:
         if domain == "symmetric":
             layer.domain.tau.fill_(float(tau))  # type: ignore[operator]
         return layer
+
+
+def _padding(name: str, module: Any) -> tuple[int, int]:
+    """Return the rows and columns of zeros that a convolution adds on each side."""
+    if module.padding == "valid":
+        return (0, 0)
+    # Brevitas takes "same" with a stride too, and then keeps no padding.
+    if module.is_same_padded_strided or module.padding == "same":
+        if module.is_same_padded_strided or not all(size % 2 for size in module.kernel_size):
+            raise ModelRejected(
+                f"Layer {name} has padding='same' with a stride or an even kernel, which may pad "
+                f"one side more than the other; give it a number"
+            )
+        return (module.kernel_size[0] // 2, module.kernel_size[1] // 2)
+    rows, columns = module.padding
+    return (rows, columns)
 
 
 def _one_scale(name: str, enabled: bool, quantiser: Any, scale: Any) -> Fraction:

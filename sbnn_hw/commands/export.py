@@ -26,17 +26,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Open the model and write it in another form."""
-    if args.out.suffix not in (".onnx", ".sbnn", ".json"):
+    if args.out.suffix.lower() not in (".onnx", ".sbnn", ".json"):
         raise UsageError(
             f"What is written must end in .onnx, .sbnn or .json, not {str(args.out)!r}"
         )
     check_writable(args.out)
     network = open_network(args.model, args.pixels)
-    if args.out.suffix == ".onnx":
+    if args.out.suffix.lower() == ".onnx":
         from sbnn_hw.qonnx.export import save_network
 
         save_network(network, args.out)
-    elif args.out.suffix == ".json":
+    elif args.out.suffix.lower() == ".json":
         from sbnn_hw.netlist.view import save_view
 
         save_view(network, args.out)

@@ -45,20 +45,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Fold, write the netlist and report."""
-    if args.model.suffix not in (".pt", ".onnx"):
+    if args.model.suffix.lower() not in (".pt", ".onnx"):
         raise UsageError(
             f"What is folded must be a checkpoint (.pt) or ONNX (.onnx), not {str(args.model)!r}"
         )
-    if args.out.suffix != ".sbnn":
+    if args.out.suffix.lower() != ".sbnn":
         raise UsageError(f"A netlist's name must end in .sbnn, not {str(args.out)!r}")
-    if args.model.suffix == ".onnx" and args.data:
+    if args.model.suffix.lower() == ".onnx" and args.data:
         raise UsageError("Torch compares checkpoints (.pt); leave --data away for ONNX")
-    if args.model.suffix == ".pt" and args.pixels:
+    if args.model.suffix.lower() == ".pt" and args.pixels:
         raise UsageError("How pixels are fed is said of ONNX (.onnx); leave --pixels away")
     check_writable(args.out)
     folded: Folded | Imported
     check = None
-    if args.model.suffix == ".onnx":
+    if args.model.suffix.lower() == ".onnx":
         from sbnn_hw.qonnx.importer import import_network
 
         folded = import_network(args.model, pixels=args.pixels)
@@ -88,7 +88,7 @@ def run(args: argparse.Namespace) -> None:
     print(f"netlist      {args.out}")
     print(f"digest       {network.digest}")
     print(f"connections  {network.connections:,}")
-    if args.model.suffix == ".onnx":
+    if args.model.suffix.lower() == ".onnx":
         from sbnn_hw.qonnx.pixels import PIXELS
 
         how = folded.pixels  # type: ignore[union-attr]

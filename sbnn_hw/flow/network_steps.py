@@ -50,13 +50,13 @@ def fold(flow: Flow) -> tuple[Network, str | None]:
         return {"data": _trained_on(model)}, [NETLIST]
 
     packages = ["sbnn_hw.assemble", "sbnn_hw.exact", "sbnn_hw.models", "sbnn_hw.netlist"]
-    if model.suffix == ".pt":
+    if model.suffix.lower() == ".pt":
         packages.append("sbnn_hw.train")
-    if model.suffix == ".onnx":
+    if model.suffix.lower() == ".onnx":
         packages += ["sbnn_hw.qonnx", "sbnn_hw.rtl_gen"]
     reads = {
         "model": file_digest(model),
-        "kind": model.suffix,
+        "kind": model.suffix.lower(),
         "code": code_digest(*packages),
         "torch": flow.tools.get("torch"),
         "onnx": flow.tools.get("onnx"),
@@ -68,7 +68,7 @@ def fold(flow: Flow) -> tuple[Network, str | None]:
 
 def _trained_on(model: Path) -> str | None:
     """Return the data set that a checkpoint says it was trained on, if it is a known one."""
-    if model.suffix != ".pt":
+    if model.suffix.lower() != ".pt":
         return None
     from sbnn_hw.train.checkpoint import load_checkpoint
 

@@ -140,16 +140,16 @@ def require_tools(plan: Plan) -> dict[str, str]:
     """Make sure, before the first step starts, that all tools are here; return their versions."""
     if not plan.model.is_file():
         raise ModelRejected(f"No model at {plan.model} (train one with `sbnn-hw train`)")
-    if plan.model.suffix == ".pt":
+    if plan.model.suffix.lower() == ".pt":
         require_torch()
-    if plan.model.suffix == ".onnx":
+    if plan.model.suffix.lower() == ".onnx":
         require_onnx()
     packages = ["numpy"]
     programs = {}
     stated = {"python": platform.python_version()}
-    if plan.model.suffix == ".pt":
+    if plan.model.suffix.lower() == ".pt":
         packages.append("torch")
-    if plan.model.suffix == ".onnx":
+    if plan.model.suffix.lower() == ".onnx":
         packages.append("onnx")
     if plan.reaches("rtl"):
         require_amaranth()

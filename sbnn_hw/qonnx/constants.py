@@ -43,6 +43,8 @@ class Constant:
     def of(cls, array: Array) -> "Constant":
         """Make a constant of an array whose numbers doubles hold exactly."""
         values = np.asarray(array)
+        if values.dtype.itemsize == 1:
+            return cls._of_bytes(values)
         if values.dtype.kind in "iu" and values.size and np.abs(values).max() > 2**53:
             # Ends of slices are like this; no weight is.
             values = np.clip(values, -(2**53), 2**53)
@@ -52,6 +54,14 @@ class Constant:
             raise ModelRejected(f"is not finite at {where}")
         numbers, codes = np.unique(doubles, return_inverse=True)
         return cls(codes.reshape(values.shape).astype(np.int64), numbers)
+
+    @classmethod
+    def _of_bytes(cls, values: Array) -> "Constant":
+        """Make a constant of numbers of a byte by a table, without sorting doubles."""
+        numbers = np.unique(values)
+        table = np.zeros(256, np.int64)
+        table[numbers.view(np.uint8)] = np.arange(len(numbers))
+        return cls(table[values.view(np.uint8)], numbers.astype(np.float64))
 
     @classmethod
     def full(cls, number: Fraction, shape: tuple[int, ...] = ()) -> "Constant":

@@ -2,13 +2,19 @@
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sbnn_hw.errors import ModelRejected
 from sbnn_hw.qonnx.constants import Constant
 
-__all__ = ["Graph", "Input", "Node"]
+__all__ = ["Graph", "Input", "Node", "shown"]
+
+
+def shown(text: str, most: int = 80) -> str:
+    """Return a file's text as a terminal may have it: printable, and not longer than this."""
+    plain = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text[:most])
+    return plain + "…" if len(text) > most else plain
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,9 +28,9 @@ class Node:
     op : str
         The operator.
     inputs, outputs : tuple of str
-        Names of tensors; an input that is left out is empty.
+        Names of tensors; what is left out is empty, so that the others keep their places.
     attributes : mapping
-        Plain values: numbers, strings, tuples of them, or a :class:`Constant`.
+        Plain values: numbers, strings, tuples of them; a tensor is a function that reads it.
     """
 
     name: str
@@ -35,7 +41,40 @@ class Node:
 
     def refuse(self, reason: str) -> ModelRejected:
         """Return the error that names this node and its operator."""
-        return ModelRejected(f"Node {self.name} ({self.op}) {reason}")
+        return ModelRejected(f"Node {shown(self.name)} ({shown(self.op)}) {reason}")
+
+    def integer(self, key: str, default: int) -> int:
+        """Return an attribute that is an integer."""
+        value = self.attributes.get(key, default)
+        if not isinstance(value, int):
+            raise self._wrong(key, "an integer")
+        return value
+
+    def integers(self, key: str) -> tuple[int, ...] | None:
+        """Return an attribute that is a list of integers, or None."""
+        value = self.attributes.get(key)
+        if value is None:
+            return None
+        if not isinstance(value, tuple) or not all(isinstance(n, int) for n in value):
+            raise self._wrong(key, "a list of integers")
+        return value
+
+    def number(self, key: str, default: float) -> float:
+        """Return an attribute that is a number."""
+        value = self.attributes.get(key, default)
+        if not isinstance(value, int | float):
+            raise self._wrong(key, "a number")
+        return value
+
+    def text(self, key: str, default: str) -> str:
+        """Return an attribute that is text."""
+        value = self.attributes.get(key, default)
+        if not isinstance(value, str):
+            raise self._wrong(key, "text")
+        return value
+
+    def _wrong(self, key: str, kind: str) -> ModelRejected:
+        return self.refuse(f"has an attribute {key!r} that is not {kind}")
 
 
 @dataclass(frozen=True)
@@ -52,7 +91,8 @@ class Input:
 class Graph:
     """Nodes in order, the constants that they read, one input, and what is made of it.
 
-    ``hints`` are the file's metadata that are ours.
+    Nodes and constants that no output depends on are dropped; of a mapping that reads constants
+    when asked for them, those are never read. ``hints`` are the file's metadata that are ours.
     """
 
     input: Input
@@ -60,24 +100,35 @@ class Graph:
     nodes: tuple[Node, ...]
     constants: Mapping[str, Constant]
     hints: Mapping[str, str]
+    _readers: Mapping[str, list[Node]] = field(init=False)
+    _ends: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
         maker: dict[str, Node] = {}
         for node in self.nodes:
-            for name in node.outputs:
+            for name in filter(None, node.outputs):
                 if name in maker or name in self.constants or name == self.input.name:
-                    raise node.refuse(f"makes {name!r}, which is already there")
+                    raise node.refuse(f"makes {name!r:.80}, which is already there")
                 maker[name] = node
         for node in self.nodes:
             for name in node.inputs:
                 if name and not self._known(name, maker):
                     raise node.refuse(
-                        f"reads {name!r}, which nothing makes: an initialiser is missing"
+                        f"reads {name!r:.80}, which nothing makes: an initialiser is missing"
                     )
         for name in self.outputs:
             if not self._known(name, maker):
-                raise ModelRejected(f"Output {name!r} is made by no node")
-        object.__setattr__(self, "nodes", _in_order(self._needed(maker), maker))
+                raise ModelRejected(f"Output {name!r:.80} is made by no node")
+        nodes = _in_order(self._needed(maker), maker)
+        readers: dict[str, list[Node]] = {}
+        for node in nodes:
+            for name in dict.fromkeys(node.inputs):
+                readers.setdefault(name, []).append(node)
+        used = [name for name in (*readers, *self.outputs) if name in self.constants]
+        object.__setattr__(self, "nodes", nodes)
+        object.__setattr__(self, "constants", {name: self.constants[name] for name in used})
+        object.__setattr__(self, "_readers", readers)
+        object.__setattr__(self, "_ends", frozenset(self.outputs))
 
     def _known(self, name: str, maker: Mapping[str, Node]) -> bool:
         return name in maker or name in self.constants or name == self.input.name
@@ -95,7 +146,11 @@ class Graph:
 
     def readers(self, name: str) -> list[Node]:
         """Return the nodes that read a tensor."""
-        return [node for node in self.nodes if name in node.inputs]
+        return self._readers.get(name, [])
+
+    def ends_with(self, name: str) -> bool:
+        """Whether a tensor is an output."""
+        return name in self._ends
 
 
 def _in_order(nodes: list[Node], maker: Mapping[str, Node]) -> tuple[Node, ...]:

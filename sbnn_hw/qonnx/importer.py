@@ -20,7 +20,7 @@ from sbnn_hw.errors import ModelRejected, UsageError
 from sbnn_hw.netlist import Edge, Network
 from sbnn_hw.qonnx import layers, shapes
 from sbnn_hw.qonnx.constants import Constant
-from sbnn_hw.qonnx.graph import Graph, Node
+from sbnn_hw.qonnx.graph import Graph, Node, shown
 from sbnn_hw.qonnx.pixels import PIXELS, fed, guess, threshold_of
 from sbnn_hw.qonnx.quantisers import (
     Rule,
@@ -79,7 +79,7 @@ def import_network(path: Path, *, pixels: str | None = None, drop_unread: bool =
     try:
         return import_graph(graph, pixels=pixels, drop_unread=drop_unread)
     except ModelRejected as error:
-        raise ModelRejected(f"{path}: {error}") from None
+        raise ModelRejected(f"{path}: {shown(str(error), 1000)}") from None
 
 
 def import_graph(graph: Graph, *, pixels: str | None = None, drop_unread: bool = True) -> Imported:
@@ -124,7 +124,7 @@ class _Import:
         if self.finished is None:
             maker = next((n for n in self.graph.nodes if self.graph.outputs[0] in n.outputs), None)
             if not isinstance(last, Sums):
-                name = maker.name if maker else self.graph.outputs[0]
+                name = maker.name if maker else shown(self.graph.outputs[0])
                 raise ModelRejected(
                     f"Node {name} is the last and gives no scores; a network must end with a "
                     f"linear layer, whose largest output is the class"
@@ -144,9 +144,12 @@ class _Import:
         given = [self.tensors.get(name) if name else None for name in node.inputs]
         states = [(at, x) for at, x in enumerate(given) if isinstance(x, Values | Sums)]
         constants = {at: x for at, x in enumerate(given) if isinstance(x, Constant)}
+        for name in node.inputs:
+            if name and name not in self.tensors and self.finished is None:
+                raise node.refuse(f"reads {name!r:.80}, a second output, which cannot be mapped")
         if node.op == "Shape" and states:
             shape = shapes.shape_of(states[0][1], self.graph.input)
-            self.tensors[node.outputs[0]] = Constant.of(np.array(shape))
+            self.tensors[node.outputs[0]] = shapes.sizes_of(node, shape)
             return
         if not states:
             self.tensors[node.outputs[0]] = _fold(node, constants)
@@ -170,10 +173,10 @@ class _Import:
         readers = [n for n in self.graph.readers(name) if n.op != "Shape"]
         if len(readers) > 1 or node.inputs.count(name) > 1:
             raise node.refuse(
-                f"and {readers[-1].name} both read {name!r}; branches cannot be mapped"
+                f"and {readers[-1].name} both read {name!r:.80}; branches cannot be mapped"
             )
-        if name in self.graph.outputs:
-            raise node.refuse(f"reads {name!r}, which is also an output of the network")
+        if self.graph.ends_with(name):
+            raise node.refuse(f"reads {name!r:.80}, which is also an output of the network")
 
     # Elementwise
 
@@ -230,7 +233,7 @@ class _Import:
         channels = x.index.shape[0]
         if any(c.shape != (channels,) for c in constants.values()):
             raise node.refuse(f"must have {channels} numbers of each kind, as it has channels")
-        eps = Fraction(float(np.float32(node.attributes.get("epsilon", 1e-5))))
+        eps = Fraction(float(np.float32(node.number("epsilon", 1e-5))))
         around = (slice(None),) + (None,) * (x.index.ndim - 1)
         gain, bias, mean, variance = (
             constants[n].reshaped(lambda codes: codes[around]) for n in (1, 2, 3, 4)
@@ -295,12 +298,12 @@ class _Import:
 
     def _last(self, node: Node) -> bool:
         """Whether no quantiser follows, so that the sums are scores."""
-        names = set(node.outputs)
+        names = set(filter(None, node.outputs))
         for other in self.graph.nodes:
             if names & set(other.inputs):
                 if other.op in ("BipolarQuant", "Quant", "MultiThreshold", "Sign"):
                     return False
-                names |= set(other.outputs)
+                names |= set(filter(None, other.outputs))
         return True
 
     # Quantisers
@@ -522,7 +525,7 @@ class _Import:
         self._scores(node, x)
 
     def _on_TopK(self, node: Node, at: int, x: State, constants: dict[int, Constant]) -> None:
-        k = constants[1].scalar() if 1 in constants else Fraction(node.attributes.get("k", 0))
+        k = constants[1].scalar() if 1 in constants else Fraction(node.integer("k", 0))
         right = node.attributes.get("axis", -1) in (1, -1) and node.attributes.get("largest", 1)
         if not isinstance(x, Sums) or k != 1 or not right:
             raise node.refuse("must take the largest score alone (k = 1), on axis 1")

@@ -34,10 +34,10 @@ def linear(
     """Return the layer of a `MatMul` or `Gemm`."""
     if at or 1 not in constants:
         raise node.refuse("must multiply what depends on the image, on the left, by constants")
-    if node.attributes.get("transA", 0):
+    if node.integer("transA", 0):
         raise node.refuse("transposes the images, which cannot be mapped")
     weights = constants[1]
-    if node.attributes.get("transB", 0):
+    if node.integer("transB", 0):
         weights = weights.reshaped(lambda codes: codes.T)
     if x.pad is not None or x.index.ndim != 1 or len(weights.shape) != 2:
         raise node.refuse(
@@ -65,9 +65,9 @@ def convolution(
     """Return the layer of a `Conv`."""
     if 1 not in constants or len(constants[1].shape) != 4:
         raise node.refuse("must have constant weights (out, in, rows, columns)")
-    weights, groups = constants[1], node.attributes.get("group", 1)
+    weights, groups = constants[1], node.integer("group", 1)
     outputs, per_group, rows, columns = weights.shape
-    if node.attributes.get("kernel_shape", (rows, columns)) != (rows, columns):
+    if node.integers("kernel_shape") not in (None, (rows, columns)):
         raise node.refuse(f"has a kernel_shape that is not that of its weights, {weights.shape}")
     channels, lanes = shapes.channels_of(node, x, edge)
     if min(weights.shape) < 1 or groups < 1 or outputs % groups:
@@ -215,14 +215,14 @@ def sums_of(
     ones, zeros = (Fraction(1),) * neurons, (Fraction(0),) * neurons
     sums = Sums(layer=pending, index=index, inner=(ones, zeros), outer=(ones, zeros))
     if node.op == "Gemm" and "alpha" in node.attributes:
-        sums = sums.scaled(Constant.full(Fraction(node.attributes["alpha"])))
+        sums = sums.scaled(Constant.full(Fraction(node.number("alpha", 1.0))))
     if 2 in constants:
         bias = constants[2]
         if node.op == "Conv":
             if bias.shape != (neurons,):
                 raise node.refuse(f"must have {neurons} biases, not {bias.shape}")
             bias = bias.reshaped(lambda codes: codes[:, None, None])
-        factor = Fraction(node.attributes.get("beta", 1.0)) if node.op == "Gemm" else Fraction(1)
+        factor = Fraction(node.number("beta", 1.0)) if node.op == "Gemm" else Fraction(1)
         sums = sums.shifted(bias.map(lambda number: number * factor))
     return sums
 

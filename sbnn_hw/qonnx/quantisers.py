@@ -146,9 +146,7 @@ def levels_of(node: Node, constants: Mapping[int, Constant]) -> Levels:
     bits = bits_of(node, constants)
     if bits.denominator != 1 or not 1 <= bits <= 32:
         raise node.refuse(f"has {float(bits):g} bits; use 1 to 32")
-    signed, narrow = (
-        bool(node.attributes.get(key, d)) for key, d in (("signed", 1), ("narrow", 0))
-    )
+    signed, narrow = (bool(node.integer(key, d)) for key, d in (("signed", 1), ("narrow", 0)))
     whole = 1 << int(bits)
     low, high = (-(whole // 2) + narrow, whole // 2 - 1) if signed else (0, whole - 1 - narrow)
     return Levels(low, high, _MODES[_mode(node)][0], scale, zero)
@@ -160,9 +158,9 @@ def bits_of(node: Node, constants: Mapping[int, Constant]) -> Fraction:
 
 
 def _mode(node: Node) -> str:
-    mode = str(node.attributes.get("rounding_mode", "ROUND")).upper()
+    mode = node.text("rounding_mode", "ROUND").upper()
     if mode not in _MODES:
-        raise node.refuse(f"rounds by {mode!r}; use one of {', '.join(_MODES)}")
+        raise node.refuse(f"rounds by {mode!r:.40}; use one of {', '.join(_MODES)}")
     return mode
 
 
@@ -177,10 +175,10 @@ def steps_of(node: Node, constants: Mapping[int, Constant]) -> Steps:
     thresholds = _wanted(node, constants, 1, "list of thresholds")
     if len(thresholds.shape) != 2 or not thresholds.codes.size:
         raise node.refuse(f"has thresholds of shape {thresholds.shape}; give some a channel")
-    scale = Fraction(node.attributes.get("out_scale", 1.0))
+    scale = Fraction(node.number("out_scale", 1.0))
     if scale == 0:
         raise node.refuse("has an output scale of zero")
-    return Steps(thresholds, scale, Fraction(node.attributes.get("out_bias", 0.0)))
+    return Steps(thresholds, scale, Fraction(node.number("out_bias", 0.0)))
 
 
 def _multi_threshold(node: Node, constants: Mapping[int, Constant]) -> Rule:

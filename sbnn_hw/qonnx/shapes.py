@@ -25,10 +25,17 @@ __all__ = [
     "pool_window",
     "rearranged",
     "shape_of",
+    "sizes_of",
 ]
 
 Int = npt.NDArray[np.int64]
 State = Values | Sums
+
+#: Operators that may stand between the image and the node that brings its channels to the front.
+ELEMENTWISE = (
+    *("Mul", "Div", "Add", "Sub", "Neg", "Identity", "Cast", "Dropout"),
+    *("BipolarQuant", "Quant", "MultiThreshold", "Sign"),
+)
 
 #: Elements of a tensor that are kept track of.
 MOST_ELEMENTS = 1 << 24
@@ -49,9 +56,8 @@ def image_of(graph: Graph) -> tuple[Edge, Int]:
     """
     shape = graph.input.shape[1:]
     if len(shape) == 3:
-        readers = graph.readers(graph.input.name)
         maps = any(node.op in ("Conv", "MaxPool") for node in graph.nodes)
-        last = any(n.attributes.get("perm") == (0, 3, 1, 2) for n in readers) or (
+        last = _first_order(graph) == (0, 3, 1, 2) or (
             shape[2] in (1, 3) and shape[0] not in (1, 3) and not maps
         )
         if last and graph.hints.get("layout") != "NCHW":
@@ -70,6 +76,25 @@ def image_of(graph: Graph) -> tuple[Edge, Int]:
     return edge, np.arange(size).reshape(shape)
 
 
+def _first_order(graph: Graph) -> tuple[int, ...] | None:
+    """Return how the first `Transpose` moves axes, if only elementwise nodes stand before it."""
+    name = graph.input.name
+    while len(readers := [node for node in graph.readers(name) if node.op != "Shape"]) == 1:
+        (node,) = readers
+        if node.op == "Transpose":
+            return node.integers("perm")
+        if node.op not in ELEMENTWISE:
+            break
+        name = node.outputs[0]
+    return None
+
+
+def sizes_of(node: Node, shape: tuple[int, ...]) -> Constant:
+    """Return what a `Shape` node makes of a shape: all of it, or the axes from start to end."""
+    first, last = node.integer("start", 0), node.integer("end", len(shape))
+    return Constant.of(np.array(shape[first:last], np.int64))
+
+
 def shape_of(x: State, given: Input) -> tuple[int, ...]:
     """Return the shape of a tensor, the batch in front."""
     return (given.shape[0], *x.index.shape)
@@ -77,7 +102,7 @@ def shape_of(x: State, given: Input) -> tuple[int, ...]:
 
 def along_channels(node: Node, thresholds: Constant, axes: int) -> Constant:
     """Give thresholds of a `MultiThreshold`, one a channel, the axes that its layout says."""
-    layout = str(node.attributes.get("data_layout", "")) or {1: "NC", 2: "NWC"}.get(axes, "NCHW")
+    layout = node.text("data_layout", "") or {1: "NC", 2: "NWC"}.get(axes, "NCHW")
     channel = layout.index("C") - 1 if "C" in layout else 0
     if channel not in range(axes):
         raise node.refuse(f"has a layout, {layout!r:.20}, that does not fit its input")
@@ -111,9 +136,9 @@ def _change(
 ) -> Any:
     axes = len(shape) + 1
     if node.op == "Transpose":
-        perm = node.attributes.get("perm", tuple(reversed(range(axes))))
+        perm = node.integers("perm") or tuple(reversed(range(axes)))
         if sorted(perm) != list(range(axes)) or perm[0] != 0:
-            raise node.refuse(f"moves the batch, or axes that are not there: {perm}")
+            raise node.refuse(f"moves the batch, or axes that are not there: {perm!s:.60}")
         return lambda array: array.transpose([axis - 1 for axis in perm[1:]])
     if node.op == "Gather":
         return lambda array: array
@@ -129,12 +154,12 @@ def _target(
     """Return the new shape of an image."""
     axes = len(shape) + 1
     if node.op == "Flatten":
-        axis = node.attributes.get("axis", 1)
+        axis = node.integer("axis", 1)
         if axis not in (1, 1 - axes):
             raise node.refuse(f"must flatten behind the batch (axis 1), not {axis}")
         return (prod(shape),)
     if node.op in ("Squeeze", "Unsqueeze"):
-        given = node.attributes.get("axes")
+        given = node.integers("axes")
         if 1 in constants:
             given = tuple(constants[1].integers().ravel().tolist())
         if given is None:
@@ -175,7 +200,7 @@ def _squeezed(node: Node, shape: tuple[int, ...], given: tuple[int, ...]) -> tup
 
 def _gathered(node: Node, x: Values, constants: Mapping[int, Constant]) -> Values:
     """Choose, or repeat, channels; each copy is a lane of its own."""
-    axis = node.attributes.get("axis", 0)
+    axis = node.integer("axis", 0)
     axis += x.index.ndim + 1 if axis < 0 else 0
     if 1 not in constants or len(constants[1].shape) != 1 or not 1 <= axis <= x.index.ndim:
         raise node.refuse("must choose by a constant list, and not among images")
@@ -226,8 +251,8 @@ def conv_window(
     stride = _pair(node, "strides", (1, 1))
     if _pair(node, "dilations", (1, 1)) != (1, 1):
         raise node.refuse("has a dilation, which cannot be mapped")
-    pads = node.attributes.get("pads", (0, 0, 0, 0))
-    auto = node.attributes.get("auto_pad", "NOTSET")
+    pads = node.integers("pads") or (0, 0, 0, 0)
+    auto = node.text("auto_pad", "NOTSET")
     if auto in ("SAME_UPPER", "SAME_LOWER"):
         whole = [
             max(0, (-(-n // s) - 1) * s + k - n)
@@ -239,7 +264,7 @@ def conv_window(
     elif auto not in ("NOTSET", "VALID", ""):
         raise node.refuse(f"has auto_pad {auto!r:.20}, which is not known")
     if len(pads) != 4 or pads[:2] != pads[2:]:
-        raise node.refuse(f"has pads {pads}; both sides must have the same")
+        raise node.refuse(f"has pads {pads!s:.60}; both sides must have the same")
     if any(pads) and any(pad):
         raise node.refuse("pads what a Pad node has padded already")
     padding = (pads[0] + pad[0], pads[1] + pad[1])
@@ -252,7 +277,7 @@ def pool_window(node: Node, x: State) -> Window:
     """Return the window of a `MaxPool`."""
     if x.index.ndim != 3:
         raise node.refuse("must pool maps (channels, height, width)")
-    if len(node.outputs) > 1 or node.attributes.get("storage_order", 0):
+    if any(node.outputs[1:]) or node.attributes.get("storage_order", 0):
         raise node.refuse("gives indices, which cannot be mapped")
     kernel = _pair(node, "kernel_shape", None)
     size = (x.index.shape[1], x.index.shape[2])
@@ -265,8 +290,8 @@ def pool_window(node: Node, x: State) -> Window:
 
 
 def _pair(node: Node, key: str, default: tuple[int, int] | None) -> tuple[int, int]:
-    pair = node.attributes.get(key, default)
-    if not isinstance(pair, tuple) or len(pair) != 2 or not all(0 < n < 1 << 16 for n in pair):
+    pair = node.integers(key) or default
+    if pair is None or len(pair) != 2 or not all(0 < n < 1 << 16 for n in pair):
         raise node.refuse(f"must have {key} for rows and columns, not {pair!r:.60}")
     return int(pair[0]), int(pair[1])
 
@@ -277,10 +302,10 @@ def padding_of(
     """Return how many rows and columns a `Pad` node adds on each side, and of what."""
     if node.attributes.get("mode", "constant") != "constant" or 3 in constants:
         raise node.refuse("must pad with a constant, on all axes")
-    pads = node.attributes.get("pads")
+    pads = node.integers("pads")
     if 1 in constants:
         pads = tuple(constants[1].integers().ravel().tolist())
-    number = Fraction(node.attributes.get("value", 0.0))
+    number = Fraction(node.number("value", 0.0))
     if 2 in constants:
         number = constants[2].scalar()
     if pads is not None and not any(pads):
@@ -298,11 +323,11 @@ def fold_shape(node: Node, constants: Mapping[int, Constant]) -> Constant:
     x = constants[0]
     axes = len(x.shape)
     if node.op == "Shape":
-        return Constant.of(np.array(x.shape))
+        return sizes_of(node, x.shape)
     if node.op == "Transpose":
-        perm = node.attributes.get("perm", tuple(reversed(range(axes))))
+        perm = node.integers("perm") or tuple(reversed(range(axes)))
         if sorted(perm) != list(range(axes)):
-            raise node.refuse(f"has no such axes: {perm}")
+            raise node.refuse(f"has no such axes: {perm!s:.60}")
         return x.reshaped(lambda codes: codes.transpose(perm))
     if node.op == "Reshape" and 1 in constants:
         target = constants[1].integers().ravel().tolist()
@@ -312,29 +337,31 @@ def fold_shape(node: Node, constants: Mapping[int, Constant]) -> Constant:
         except ValueError:
             raise node.refuse(f"cannot give {x.shape} the shape {target}") from None
     if node.op == "Flatten":
-        axis = node.attributes.get("axis", 1)
-        rows = prod(x.shape[:axis])
-        return x.reshaped(lambda codes: codes.reshape(rows, -1))
+        axis = node.integer("axis", 1)
+        if not -axes <= axis <= axes:
+            raise node.refuse(f"must flatten at one of its {axes} axes, not {axis}")
+        sizes = (prod(x.shape[:axis]), prod(x.shape[axis:]))
+        return x.reshaped(lambda codes: codes.reshape(sizes))
     if node.op in ("Squeeze", "Unsqueeze"):
-        given = node.attributes.get("axes")
+        given = node.integers("axes")
         if 1 in constants:
             given = tuple(constants[1].integers().ravel().tolist())
         try:
             if node.op == "Squeeze":
                 return x.reshaped(lambda codes: np.squeeze(codes, given))
             return x.reshaped(lambda codes: np.expand_dims(codes, given or ()))
-        except (ValueError, IndexError):
+        except (ValueError, IndexError, OverflowError):
             raise node.refuse(f"cannot change axes {given} of {x.shape}") from None
     if node.op == "Gather" and 1 in constants:
-        chosen, axis = constants[1].integers(), node.attributes.get("axis", 0)
+        chosen, axis = constants[1].integers(), node.integer("axis", 0)
         try:
             return x.reshaped(lambda codes: np.take(codes, chosen, axis=axis))
-        except IndexError:
+        except (IndexError, OverflowError, ValueError):
             raise node.refuse("chooses outside what there is") from None
     if node.op == "Concat" and len(constants) == len(node.inputs):
         parts = [constants[n].integers() for n in range(len(node.inputs))]
         try:
-            return Constant.of(np.concatenate(parts, axis=node.attributes.get("axis", 0)))
-        except ValueError:
+            return Constant.of(np.concatenate(parts, axis=node.integer("axis", 0)))
+        except (ValueError, OverflowError):
             raise node.refuse("joins shapes that do not fit") from None
     raise node.refuse("cannot be computed of constants")
