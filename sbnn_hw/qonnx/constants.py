@@ -5,7 +5,7 @@ operation is done once for each different number, by rationals.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -34,10 +34,13 @@ class Constant:
         For each element its place in the numbers.
     numbers : array of double, or tuple of Fraction
         The different numbers; doubles that are exact, until something needs more.
+    kind : str
+        The type of integers, such as ``int64``, which wrap and truncate; empty for floats.
     """
 
     codes: Codes
     numbers: npt.NDArray[np.float64] | tuple[Fraction, ...]
+    kind: str = ""
 
     @classmethod
     def of(cls, array: Array) -> "Constant":
@@ -48,10 +51,11 @@ class Constant:
             values = np.clip(values, -(2**53), 2**53)
         doubles = values.astype(np.float64)
         if not np.isfinite(doubles).all():
-            where = tuple(int(axis[0]) for axis in np.nonzero(~np.isfinite(doubles)))
-            raise ModelRejected(f"is not finite at {where}")
+            where = tuple(np.argwhere(~np.isfinite(doubles))[0].tolist())
+            raise ModelRejected("is not finite" + (f" at {where}" if where else ""))
         numbers, codes = np.unique(doubles, return_inverse=True)
-        return cls(codes.reshape(values.shape).astype(np.int64), numbers)
+        kind = values.dtype.name if values.dtype.kind in "iu" else ""
+        return cls(codes.reshape(values.shape).astype(np.int64), numbers, kind)
 
     @classmethod
     def full(cls, number: Fraction, shape: tuple[int, ...] = ()) -> "Constant":
@@ -91,11 +95,34 @@ class Constant:
             raise ModelRejected("must be one number")
         return self.tidy().rationals[0]
 
+    def to_float32(self) -> "Constant":
+        """Return the numbers as float32 holds them."""
+        try:
+            doubles = np.asarray(self.numbers, np.float64)
+        except OverflowError:
+            raise ModelRejected("has numbers that no float holds") from None
+        with np.errstate(over="ignore"):
+            return Constant.of(doubles.astype(np.float32)[self.codes])
+
+    def of_kind(self, kind: str) -> "Constant":
+        """Return the same numbers as integers of a type, which must hold them."""
+        limits = np.iinfo(kind)
+        for number in self.rationals:
+            if number.denominator != 1:
+                raise ModelRejected(
+                    f"gives {float(number):g} where ONNX has integers ({kind}); cast to float first"
+                )
+            if not limits.min <= number <= limits.max:
+                raise ModelRejected(
+                    f"gives {float(number):g}, which {kind} does not hold; cast to float first"
+                )
+        return replace(self, kind=kind)
+
     def tidy(self) -> "Constant":
         """Return the same tensor, its numbers increasing and each in use."""
         if isinstance(self.numbers, np.ndarray):
             used, codes = np.unique(self.codes, return_inverse=True)
-            return Constant(codes.reshape(self.shape), self.numbers[used])
+            return Constant(codes.reshape(self.shape), self.numbers[used], self.kind)
         return _merge(self.codes, self.rationals)
 
     # Operations
@@ -141,7 +168,7 @@ class Constant:
 
     def reshaped(self, change: Callable[[Array], Array]) -> "Constant":
         """Apply a change of shape or order."""
-        return Constant(change(self.codes), self.numbers)
+        return replace(self, codes=change(self.codes))
 
 
 def _merge(codes: Codes, numbers: Sequence[Fraction]) -> Constant:

@@ -47,6 +47,13 @@ SUPPORTED = (
 )
 
 
+#: What may be done to integers: nothing that ONNX computes in their type.
+_KEEP_INTEGERS = (
+    "BipolarQuant, Quant, MultiThreshold, Pad, MaxPool, Reshape, Flatten, Transpose, Squeeze, "
+    "Unsqueeze, Gather, Identity, Dropout, Cast"
+).split(", ")
+
+
 @dataclass(frozen=True, eq=False)
 class Trace:
     """Where a stage's bits are in the graph.
@@ -108,6 +115,7 @@ class _Import:
             scale=(Fraction(1),) * lanes,
             offset=(Fraction(0),) * lanes,
             pixels=self.pixels or "auto",
+            integer=graph.input.kind == "uint8",
         )
         self.traces: dict[str, Trace] = {}
         self.numbers: dict[str, int] = {}
@@ -162,6 +170,11 @@ class _Import:
         method: Callable[..., State | None] | None = getattr(self, f"_on_{node.op}", None)
         if method is None:
             raise node.refuse(f"cannot be mapped; supported are {SUPPORTED}")
+        if isinstance(state, Values) and state.integer and node.op not in _KEEP_INTEGERS:
+            raise node.refuse(
+                f"computes with integers ({self.graph.input.kind}), which ONNX wraps and "
+                f"truncates; put a Cast to float32 in front"
+            )
         result = method(node, at, state, constants)
         if result is not None:
             self.tensors[node.outputs[0]] = result
@@ -211,13 +224,15 @@ class _Import:
     def _on_Cast(self, node: Node, at: int, x: State, constants: dict[int, Constant]) -> State:
         if node.attributes.get("to") not in (1, 11):
             raise node.refuse("must cast to float32 or float64, which change no number here")
-        return x
+        return replace(x, integer=False) if isinstance(x, Values) else x
 
     def _on_Softmax(self, node: Node, at: int, x: State, constants: dict[int, Constant]) -> State:
         if not isinstance(x, Sums) or node.outputs[0] not in self.graph.outputs:
             readers = {n.op for n in self.graph.readers(node.outputs[0])}
             if not readers <= {"ArgMax", "TopK"} or not isinstance(x, Sums):
                 raise node.refuse("must stand at the end, where it does not change the class")
+        if node.attributes.get("axis", -1) not in (1, -1):
+            raise node.refuse("must run over the classes, on axis 1")
         return x
 
     _on_LogSoftmax = _on_Softmax
@@ -336,6 +351,7 @@ class _Import:
                 x,
                 scale=tuple((after[1] - after[0]) / 2 for after in made),
                 offset=tuple((after[1] + after[0]) / 2 for after in made),
+                integer=False,
             )
         units = [_unit_of(after) for after in made]
         tables = {
@@ -358,6 +374,7 @@ class _Import:
             offset=tuple(after[0] for after in made),
             pixels="raw",
             maximum=self.assembler.edge.maximum,
+            integer=False,
         )
 
     def _made_of(
@@ -660,6 +677,14 @@ def _fold(node: Node, constants: dict[int, Constant]) -> Constant:
     """Compute a node of constants."""
     if 0 not in constants:
         raise node.refuse("has nothing to compute with")
+    kind = constants[0].kind
+    if kind and node.op in ("Mul", "Add", "Sub", "Div", "Neg", "Pow"):
+        return _computed(node, constants).of_kind(kind)
+    return _computed(node, constants)
+
+
+def _computed(node: Node, constants: dict[int, Constant]) -> Constant:
+    """Compute a node of constants by rationals."""
     operations: dict[str, Callable[[Fraction, Fraction], Fraction]] = {
         "Mul": lambda a, b: a * b,
         "Add": lambda a, b: a + b,
@@ -680,11 +705,12 @@ def _fold(node: Node, constants: dict[int, Constant]) -> Constant:
     if node.op in ("Identity", "Dropout"):
         return constants[0]
     if node.op == "Cast":
-        if node.attributes.get("to") not in (1, 11, 6, 7):
+        to = node.attributes.get("to")
+        if to not in (1, 11, 6, 7):
             raise node.refuse("must cast constants to float32, float64, int32 or int64")
-        if node.attributes.get("to") in (6, 7):
-            constants[0].integers()
-        return constants[0]
+        if to in (6, 7):
+            return constants[0].of_kind("int32" if to == 6 else "int64")
+        return constants[0].to_float32() if to == 1 else replace(constants[0], kind="")
     return shapes.fold_shape(node, constants)
 
 

@@ -204,8 +204,8 @@ def quantise_constant(node: Node, x: Constant, constants: Mapping[int, Constant]
         return x.sign().combine(scale, lambda sign, s: sign * s)
     levels = levels_of(node, constants)
     scale, zero = levels.scale, levels.zero
-    if levels.high - levels.low == 1 and node.attributes.get("signed", 1):
-        # As QONNX has it, one signed bit is a sign.
+    if bits_of(node, constants) == 1 and node.attributes.get("signed", 1):
+        # As QONNX has it, one signed bit is a sign, be its range narrow or not.
         rounded = _at_least_zero(x, scale, zero)
     else:
         rounded = _round(x, levels)

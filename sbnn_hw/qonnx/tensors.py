@@ -71,6 +71,8 @@ class Values:
         what is fed; for bits it is −1 or +1.
     maximum : int
         The largest pixel.
+    integer : bool
+        Whether they are of an integer type still, which wraps and truncates.
     """
 
     index: Int
@@ -80,6 +82,7 @@ class Values:
     pixels: str | None = None
     maximum: int = 255
     pad: Pad | None = None
+    integer: bool = False
 
     def scaled(self, constant: Constant) -> "Values":
         """Return the values times a constant."""
