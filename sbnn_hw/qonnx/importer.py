@@ -47,11 +47,8 @@ SUPPORTED = (
 )
 
 
-#: What may be done to integers: nothing that ONNX computes in their type.
-_KEEP_INTEGERS = (
-    "BipolarQuant, Quant, MultiThreshold, Pad, MaxPool, Reshape, Flatten, Transpose, Squeeze, "
-    "Unsqueeze, Gather, Identity, Dropout, Cast"
-).split(", ")
+#: What ONNX computes in the type of what it is given.
+_TYPED = ("Mul", "Div", "Add", "Sub", "Neg", "Sign", "MatMul", "Gemm", "Conv", "BatchNormalization")
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,7 +167,7 @@ class _Import:
         method: Callable[..., State | None] | None = getattr(self, f"_on_{node.op}", None)
         if method is None:
             raise node.refuse(f"cannot be mapped; supported are {SUPPORTED}")
-        if isinstance(state, Values) and state.integer and node.op not in _KEEP_INTEGERS:
+        if isinstance(state, Values) and state.integer and node.op in _TYPED:
             raise node.refuse(
                 f"computes with integers ({self.graph.input.kind}), which ONNX wraps and "
                 f"truncates; put a Cast to float32 in front"
