@@ -46,6 +46,7 @@ def test_the_way_back_gives_the_same_netlist(tmp_path, seed):
 
 def test_scores_whose_weights_are_all_there_come_back(tmp_path):
     import torch
+
     from sbnn_hw.train.layers import (
         InputEncoder,
         SignActivation,

@@ -1,5 +1,8 @@
 """Operators mean what ONNX and QONNX say: integers wrap, casts round, axes are axes."""
 
+import time
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -10,6 +13,9 @@ from onnx_graphs import ONE, Writer
 
 from sbnn_hw.errors import ModelRejected
 from sbnn_hw.qonnx import import_network
+from sbnn_hw.qonnx.constants import Constant
+from sbnn_hw.qonnx.graph import Node
+from sbnn_hw.qonnx.quantisers import levels_of, quantise_constant
 
 RNG = np.random.default_rng(0)
 
@@ -125,3 +131,59 @@ def test_a_softmax_runs_over_the_classes(tmp_path, op):
     assert digest(tmp_path, end(start(), 16).add(op)) == plain
     assert digest(tmp_path, end(start(), 16).add(op, axis=-1)) == plain
     refused(tmp_path, end(start(), 16).add(op, axis=0), "must run over the classes, on axis 1")
+
+
+# Weights
+
+
+def test_signs_and_thresholds_of_constants_are_computed(tmp_path):
+    latent = np.round(RNG.normal(0, 1, (16, 6)), 1)
+    latent[0, 0] = 0.0
+    for op, want, more, attributes in (
+        ("Sign", np.sign(latent), (), {}),
+        (
+            "MultiThreshold",
+            np.where(latent >= 0.5, 1.0, -1.0),
+            (np.full((6, 1), 0.5),),
+            {"out_scale": 2.0, "out_bias": -1.0},
+        ),
+    ):
+        made = digest(tmp_path, fixed(op, latent, *more, **attributes))
+        assert made == digest(tmp_path, end(layer(start(), want)))
+
+
+@pytest.mark.parametrize("mode", ["ROUND", "CEIL", "FLOOR", "HALF_UP"])
+def test_rounding_by_doubles_is_exact(mode):
+    """Numbers on, and next to, the places at which levels change."""
+    halves = np.arange(-12, 13) / 2
+    near = np.concatenate([halves, np.nextafter(halves, 9), np.nextafter(halves, -9)])
+    scales = np.array([[0.1], [3.0], [-0.7]])
+    x = Constant.of(near * scales)
+    kinds = {1: Constant.of(scales), 2: Constant.of(np.array(1.0)), 3: Constant.of(np.array(3.0))}
+    node = Node("weights", "Quant", ("",) * 4, ("out",), {"rounding_mode": mode})
+    made, levels = quantise_constant(node, x, kinds), levels_of(node, kinds)
+    for (row, column), code in np.ndenumerate(made.codes):
+        a, s = Fraction(x.doubles()[row, column]), Fraction(scales[row, 0])
+        assert made.rationals[code] == levels.quantised(a, s, Fraction(1))
+
+
+def test_ternary_weights_with_many_numbers_and_scales_are_quick(tmp_path):
+    latent = RNG.normal(0, 1, (784, 400))
+    scales = RNG.uniform(0.3, 0.7, (1, 400))
+    node = Node("weights", "Quant", ("",) * 4, ("out",), {"narrow": 1})
+    kinds = {1: Constant.of(scales), 2: Constant.of(np.array(0.0)), 3: Constant.of(np.array(2.0))}
+    begun = time.process_time()
+    made = quantise_constant(node, Constant.of(latent), kinds)
+    assert time.process_time() - begun < 5
+    want = np.clip(np.rint(latent / scales), -1, 1) * scales
+    assert np.array_equal(made.doubles(), want)
+
+
+@pytest.mark.parametrize("op", ["Mul", "Pow"])
+def test_squares_of_squares_are_refused(tmp_path, op):
+    w = start()
+    tensor, number = w.tensor, w.constant(np.array(1.1))
+    for _ in range(40):
+        number = w.fixed(op, number, number if op == "Mul" else np.array(2.0))
+    w.tensor = tensor
+    refused(tmp_path, offset(w, number), rf"\({op}\) gives a number of more than 4,096 bits")

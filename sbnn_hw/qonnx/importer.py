@@ -695,6 +695,12 @@ def _computed(node: Node, constants: dict[int, Constant]) -> Constant:
         return constants[0].combine(constants[1], lambda a, b: a / b)
     if node.op in ("BipolarQuant", "Quant"):
         return quantise_constant(node, constants[0], constants)
+    if node.op == "Sign":
+        return constants[0].sign(zero=0.0)
+    if node.op == "MultiThreshold":
+        x, rule, steps = constants[0], rule_of(node, constants), steps_of(node, constants)
+        level = shapes.along_channels(node, rule.threshold, len(x.shape) - 1)
+        return x.at_least(level).map(lambda bit: steps.scale * bit + steps.bias)
     if node.op == "Neg":
         return constants[0].map(lambda number: -number)
     if node.op in ("Sqrt", "Pow"):
