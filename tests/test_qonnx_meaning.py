@@ -187,3 +187,73 @@ def test_squares_of_squares_are_refused(tmp_path, op):
         number = w.fixed(op, number, number if op == "Mul" else np.array(2.0))
     w.tensor = tensor
     refused(tmp_path, offset(w, number), rf"\({op}\) gives a number of more than 4,096 bits")
+
+
+# Clips
+
+
+MATRIX = signs(16, 6)
+
+
+def clipped(ends, quantiser=("BipolarQuant", ONE), **attributes):
+    w = layer(start(), MATRIX)
+    if ends is not None:
+        w.add("Clip", *(np.array(end) for end in ends))
+    w.add(quantiser[0], *quantiser[1:], name="sign", **attributes)
+    return w.add("MatMul", LAST[:6])
+
+
+def test_a_clip_around_the_threshold_changes_no_bit(tmp_path):
+    quant = ("Quant", np.array(-2.0), np.array(3.0), np.array(1.0))  # compares with 6
+    assert digest(tmp_path, clipped((-1.0, 1.0))) == digest(tmp_path, clipped(None))
+    assert digest(tmp_path, clipped((5.0, 7.0), quant)) == digest(tmp_path, clipped(None, quant))
+
+
+@pytest.mark.parametrize(
+    ("ends", "quantiser", "level"),
+    [
+        ((0.0, 1.0), ("BipolarQuant", ONE), "0"),
+        ((-1.0, 0.0), ("BipolarQuant", ONE), "0"),
+        ((-1.0, 1.0), ("Quant", np.array(-2.0), np.array(3.0), np.array(1.0)), "6"),
+        ((-1.0, 1.0), ("MultiThreshold", np.arange(6.0).reshape(6, 1) / 3), "1"),
+    ],
+)
+def test_a_clip_that_cuts_the_threshold_off_is_refused(tmp_path, ends, quantiser, level):
+    match = rf"Node sign \({quantiser[0]}\) compares with {level}, which does not lie between"
+    refused(tmp_path, clipped(ends, quantiser), match)
+
+
+def test_a_clip_elsewhere_is_refused(tmp_path):
+    match = r"\(Clip\) must stand directly in front of a quantiser of one bit"
+    refused(tmp_path, clipped(None).add("Clip", np.array(-1.0)), match)
+    w = layer(start(), MATRIX).add("Clip", np.array(-1.0)).add("Mul", np.array(2.0))
+    refused(tmp_path, end(w), match)
+
+
+# Behind the class
+
+
+@pytest.mark.parametrize(
+    ("op", "more", "attributes"),
+    [
+        ("Cast", (), {"to": 6}),
+        ("Squeeze", (np.array([1]),), {}),
+        ("Identity", (), {}),
+        ("Reshape", (np.array([-1]),), {}),
+    ],
+)
+@pytest.mark.parametrize("finds", ["ArgMax", "TopK"])
+def test_the_class_may_change_its_shape_and_type(tmp_path, finds, op, more, attributes):
+    w = end(start(), 16)
+    if finds == "ArgMax":
+        w.add("ArgMax", axis=1)
+    else:
+        w.add("TopK", np.array([1]), outputs=2, name="top").tensor = "top_out1"
+    w.add(op, *more, **attributes)
+    assert digest(tmp_path, w) == digest(tmp_path, end(start(), 16))
+
+
+@pytest.mark.parametrize(("op", "attributes"), [("Neg", {}), ("Cast", {"to": 9})])
+def test_nothing_else_stands_behind_the_class(tmp_path, op, attributes):
+    w = end(start(), 16).add("ArgMax", axis=1, name="best").add(op, **attributes)
+    refused(tmp_path, w, rf"\({op}\) stands behind best, which gives the class")

@@ -42,11 +42,11 @@ State = Values | Sums
 #: The operators that are understood, for the sentence that refuses another.
 SUPPORTED = (
     "BipolarQuant, Quant, MultiThreshold, Sign, MatMul, Gemm, Conv, BatchNormalization, Mul, Div, "
-    "Add, Sub, Neg, MaxPool, Pad, Reshape, Flatten, Transpose, Squeeze, Unsqueeze, Gather, "
+    "Add, Sub, Neg, Clip, MaxPool, Pad, Reshape, Flatten, Transpose, Squeeze, Unsqueeze, Gather, "
     "Identity, Dropout, Cast, ArgMax, TopK, Softmax"
 )
 
-
+_QUANTISERS = ("BipolarQuant", "Quant", "MultiThreshold", "Sign")
 #: What ONNX computes in the type of what it is given.
 _TYPED = ("Mul", "Div", "Add", "Sub", "Neg", "Sign", "MatMul", "Gemm", "Conv", "BatchNormalization")
 
@@ -117,6 +117,9 @@ class _Import:
         self.traces: dict[str, Trace] = {}
         self.numbers: dict[str, int] = {}
         self.finished: Node | None = None
+        #: Tensors that hold the class, and the ends of those that a Clip has cut.
+        self.classes: set[str] = set()
+        self.clips: dict[str, tuple[Constant | None, Constant | None]] = {}
 
     def run(self, drop_unread: bool) -> Imported:
         for node in self.graph.nodes:
@@ -153,6 +156,9 @@ class _Import:
             shape = shapes.shape_of(states[0][1], self.graph.input)
             self.tensors[node.outputs[0]] = Constant.of(np.array(shape))
             return
+        if self.classes & set(node.inputs):
+            self._behind_class(node)
+            return
         if not states:
             self.tensors[node.outputs[0]] = _fold(node, constants)
             return
@@ -175,6 +181,14 @@ class _Import:
         result = method(node, at, state, constants)
         if result is not None:
             self.tensors[node.outputs[0]] = result
+
+    def _behind_class(self, node: Node) -> None:
+        """Accept what changes the class's shape or type, and not the class."""
+        assert self.finished is not None
+        cast = node.op == "Cast" and node.attributes.get("to") in (1, 6, 7, 11)
+        if not cast and node.op not in ("Identity", "Squeeze", "Unsqueeze", "Reshape", "Flatten"):
+            raise node.refuse(f"stands behind {self.finished.name}, which gives the class")
+        self.classes.update(node.outputs)
 
     def _check_branches(self, node: Node, name: str) -> None:
         readers = [n for n in self.graph.readers(name) if n.op != "Shape"]
@@ -310,7 +324,7 @@ class _Import:
         names = set(node.outputs)
         for other in self.graph.nodes:
             if names & set(other.inputs):
-                if other.op in ("BipolarQuant", "Quant", "MultiThreshold", "Sign"):
+                if other.op in _QUANTISERS:
                     return False
                 names |= set(other.outputs)
         return True
@@ -325,8 +339,12 @@ class _Import:
         if isinstance(x, Values):
             x = self._decided(x)
             if x.pixels is None or _several(node, constants):
+                if node.inputs[0] in self.clips:
+                    raise node.refuse("quantises clipped values to more than one bit")
                 return self._requantise(node, x, constants)
         rule = self._rule(node, x, constants)
+        if node.inputs[0] in self.clips:
+            self._check_clip(node, rule, self.clips[node.inputs[0]])
         if rule.divisor is not None and rule.shift is not None:
             x = x.scaled(rule.divisor.map(lambda number: 1 / number)).shifted(rule.shift)
         if isinstance(x, Values):
@@ -334,6 +352,36 @@ class _Import:
         return self._close(node, x, rule)
 
     _on_Quant = _on_MultiThreshold = _on_Sign = _on_BipolarQuant
+
+    def _on_Clip(self, node: Node, at: int, x: State, constants: dict[int, Constant]) -> State:
+        name = node.outputs[0]
+        readers = {reader.op for reader in self.graph.readers(name)}
+        if not readers or not readers <= set(_QUANTISERS) or name in self.graph.outputs:
+            raise node.refuse("must stand directly in front of a quantiser of one bit")
+        if at or x.pad is not None:
+            raise node.refuse("must clip what depends on the image, unpadded, between constants")
+        ends = [constants.get(n) for n in (1, 2)]
+        for n, key in enumerate(("min", "max")):  # attributes, up to operator set 10
+            if key in node.attributes:
+                ends[n] = Constant.full(Fraction(node.attributes[key]))
+        self.clips[name] = (ends[0], ends[1])
+        return x
+
+    def _check_clip(
+        self, node: Node, rule: Rule, ends: tuple[Constant | None, Constant | None]
+    ) -> None:
+        """Make sure that a threshold lies between the ends of a Clip, which then changes no bit."""
+        level = rule.threshold
+        if rule.divisor is not None and rule.shift is not None:
+            level = level.combine(rule.shift, lambda a, b: a - b)
+            level = level.combine(rule.divisor, lambda a, b: a * b)
+        low, high = (end.scalar() if end is not None else None for end in ends)
+        for number in level.rationals:
+            if (low is not None and number <= low) or (high is not None and number >= high):
+                raise node.refuse(
+                    f"compares with {float(number):g}, which does not lie between the ends of the "
+                    f"Clip in front; leave the Clip out"
+                )
 
     def _requantise(self, node: Node, x: Values, constants: dict[int, Constant]) -> Values:
         """Quantise what takes few values: bits again, or pixels to 8 bits."""
@@ -560,6 +608,8 @@ class _Import:
             ),
         )
         self.finished = node
+        if node.op in ("ArgMax", "TopK"):
+            self.classes.update(node.outputs)
 
 
 def _several(node: Node, constants: dict[int, Constant]) -> bool:
