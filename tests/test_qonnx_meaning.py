@@ -11,6 +11,7 @@ pytest.importorskip("onnx", reason="needs onnx (pip install 'sbnn-hw[qonnx]')")
 from onnx import TensorProto, numpy_helper
 from onnx_graphs import ONE, Writer
 
+from sbnn_hw.cli import main
 from sbnn_hw.errors import ModelRejected
 from sbnn_hw.qonnx import import_network
 from sbnn_hw.qonnx.constants import Constant
@@ -257,3 +258,25 @@ def test_the_class_may_change_its_shape_and_type(tmp_path, finds, op, more, attr
 def test_nothing_else_stands_behind_the_class(tmp_path, op, attributes):
     w = end(start(), 16).add("ArgMax", axis=1, name="best").add(op, **attributes)
     refused(tmp_path, w, rf"\({op}\) stands behind best, which gives the class")
+
+
+# Words
+
+
+def test_a_batch_norm_of_bits_is_told_what_it_normalises(tmp_path):
+    w = start().add("BatchNormalization", *[np.ones(16)] * 4, name="norm")
+    refused(
+        tmp_path, end(w, 16), r"Node norm \(BatchNormalization\) normalises bits; put it behind"
+    )
+
+
+def test_a_window_that_cannot_be_is_told_in_words(tmp_path):
+    w = Writer((1, 4, 4)).add("BipolarQuant", ONE).add("Conv", signs(1, 1, 1, 1), pads=[3] * 4)
+    words = "has a window that cannot be: Padding must .* 1×1 with stride 1×1 and padding 3×3$"
+    refused(tmp_path, w.add("BipolarQuant", ONE), words)
+
+
+def test_info_shows_how_pixels_are_fed(tmp_path, capsys):
+    path = end(start(), 16).save(tmp_path / "net.onnx", 3)
+    assert main(["info", "--model", str(path)]) == 0
+    assert "pixels       signed: (2p − 255)/255, from −1 to 1\n" in capsys.readouterr().out

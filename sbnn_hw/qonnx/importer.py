@@ -265,8 +265,9 @@ class _Import:
         if any(number <= 0 for number in spread.rationals):
             raise node.refuse("has a variance that is not above zero")
         if isinstance(x, Values):
+            what = "bits" if x.pixels is None else "pixels"
             raise node.refuse(
-                "stands in front of the first quantiser or layer; only scales and offsets do there"
+                f"normalises {what}; put it behind a layer, or write it as a scale and an offset"
             )
         return x.normed(Root(*(x.numbers(c) for c in (gain, mean, bias, spread))))
 
