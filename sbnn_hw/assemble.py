@@ -300,7 +300,7 @@ class Assembler:
         reach = [int(n) * maximum for n in kept.fan_in]
         shift, rounded = align_scores(exact, reach, least_shift)
         if max(map(abs, rounded)) >= 1 << 60:
-            raise ModelRejected("its offsets are too large; train it again")
+            raise ModelRejected("its offsets are too large beside its weights")
         # The one form: minus is said once if all taps have it, else by each tap that has it.
         minus = kept.inverted ^ (eta < 0)
         negative = bool(minus.all()) and len(minus) > 0

@@ -373,7 +373,8 @@ class _Solver:
             if (greatest < least).all():
                 return self._finish(xi, k, least, least == huge, greatest == -huge)
         raise ModelRejected(
-            f"no k up to {LARGEST_K} makes ξ = {float(p.xi)} exact; train it with --xi-bits 8"
+            f"no k up to {LARGEST_K} makes ξ = {float(p.xi)} exact; use weights whose ξ has few "
+            f"bits, such as training with --xi-bits 8 gives"
         )
 
     def _solve_without_q(self) -> Solution:
@@ -453,7 +454,8 @@ def align_scores(
         ):
             return m, rounded
     raise ModelRejected(
-        "its offsets are too fine for integer scores; train it with SparseBinaryScores"
+        "its offsets are too fine for integer scores; round them to fewer bits, or use a last "
+        "layer without any, such as SparseBinaryScores"
     )
 
 

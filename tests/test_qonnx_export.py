@@ -36,9 +36,37 @@ def folded(seed):
     return fold_model(model, shape).network, random_pixels(rng, shape, 100)
 
 
-@pytest.mark.parametrize("seed", range(36))
+# The last has scores that tap everything, with an offset.
+@pytest.mark.parametrize("seed", [*range(36), 552])
 def test_the_way_back_gives_the_same_netlist(tmp_path, seed):
     network, _ = folded(seed)
+    save_network(network, tmp_path / "net.onnx")
+    assert import_network(tmp_path / "net.onnx").network.digest == network.digest
+
+
+def test_scores_whose_weights_are_all_there_come_back(tmp_path):
+    import torch
+
+    from sbnn_hw.train.layers import (
+        InputEncoder,
+        SignActivation,
+        SparseBinaryLinear,
+        SparseBinaryScores,
+    )
+
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(
+        InputEncoder("threshold", [100]),
+        torch.nn.Flatten(),
+        SparseBinaryLinear(4, 6, domain="bnn"),
+        torch.nn.BatchNorm1d(6),
+        SignActivation(),
+        SparseBinaryScores(6, 3, domain="signed"),
+    )
+    with torch.no_grad():
+        model[5].weight.copy_(torch.randn(3, 6).sign())
+    network = fold_model(model.eval(), (2, 2, 1)).network
+    assert len(network.stages[-1].operation.taps.indices) == 18
     save_network(network, tmp_path / "net.onnx")
     assert import_network(tmp_path / "net.onnx").network.digest == network.digest
 

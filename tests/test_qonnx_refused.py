@@ -319,7 +319,7 @@ UNSUPPORTED = {
     "unknown feeding": (
         graph(end(Writer((1, 4, 4)).add("Mul", np.array(3.0)).add("BipolarQuant", ONE, name="pixels")
                   .add("Flatten"), 16)),
-        r"Node pixels \(BipolarQuant\) the graph does not bring its input to −1…1.*--pixels",
+        r"Node pixels \(BipolarQuant\) reads pixels p that the graph does not bring to −1…1.*--pixels",
     ),
     "too many levels": (
         graph(end(Writer((1, 4, 4)).add(

@@ -19,10 +19,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Count and show; a backbone is counted as it is, all else as the netlist that it becomes."""
     backbone = _count_backbone(args.model) if args.model.suffix == ".pt" else None
-    summary: dict[str, Any] = {
-        "model": str(args.model),
-        **(backbone or summarise(open_network(args.model, args.pixels))),
-    }
+    summary: dict[str, Any] = {"model": str(args.model)}
+    if backbone:
+        summary |= backbone
+    elif args.model.suffix.lower() == ".onnx":
+        from sbnn_hw.qonnx.importer import import_network
+
+        imported = import_network(args.model, pixels=args.pixels)
+        summary |= {**summarise(imported.network), "pixels": imported.pixels}
+    else:
+        summary |= summarise(open_network(args.model, args.pixels))
     if args.json:
         print(json.dumps(summary))
     elif backbone:
@@ -111,6 +117,10 @@ def _print_network(summary: dict[str, Any]) -> None:
     print(f"model        {summary['model']}")
     print(f"digest       {summary['digest']}")
     _print_images(summary)
+    if "pixels" in summary:
+        from sbnn_hw.qonnx.pixels import PIXELS
+
+        print(f"pixels       {summary['pixels']}: {PIXELS[summary['pixels']]}")
     _print_ones(summary)
     print(f"connections  {summary['connections']:,}")
     saved = f" ({bops['dense'] / bops['sparse']:.1f} times fewer)" if bops["sparse"] else ""

@@ -20,14 +20,19 @@ class Window:
     stride: tuple[int, int] = (1, 1)
     padding: tuple[int, int] = (0, 0)
 
+    def __str__(self) -> str:
+        pairs = (self.kernel, self.stride, self.padding)
+        kernel, stride, padding = (f"{rows}×{columns}" for rows, columns in pairs)
+        return f"{kernel} with stride {stride} and padding {padding}"
+
     def __post_init__(self) -> None:
         for name in ("kernel", "stride", "padding"):
             rows, columns = getattr(self, name)
             object.__setattr__(self, name, (int(rows), int(columns)))
         if min(*self.kernel, *self.stride) < 1 or min(self.padding) < 0:
-            raise ModelRejected(f"A window must have sizes above zero, not {self!r}")
+            raise ModelRejected(f"A window must have sizes above zero, not {self}")
         if self.padding[0] >= self.kernel[0] or self.padding[1] >= self.kernel[1]:
-            raise ModelRejected(f"Padding must be smaller than the kernel, not {self!r}")
+            raise ModelRejected(f"Padding must be smaller than the kernel, not {self}")
 
     @property
     def size(self) -> int:

@@ -4,8 +4,8 @@ A layer of a million weights has two or three different numbers once it is quant
 operation is done once for each different number, by rationals.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -15,13 +15,15 @@ import numpy.typing as npt
 
 from sbnn_hw.errors import ModelRejected
 
-__all__ = ["Constant"]
+__all__ = ["Constant", "bounded", "joined_shape"]
 
 Codes = npt.NDArray[np.int64]
 Array = npt.NDArray[Any]
 
-#: So many different numbers are made rationals; more are only compared with zero.
+#: So many different numbers are made rationals; more are only rounded or compared.
 MOST_RATIONALS = 1 << 18
+#: So many bits a numerator or denominator may have; squares of squares would double them for ever.
+MOST_BITS = 4096
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,10 +36,13 @@ class Constant:
         For each element its place in the numbers.
     numbers : array of double, or tuple of Fraction
         The different numbers; doubles that are exact, until something needs more.
+    kind : str
+        The type of integers, such as ``int64``, which wrap and truncate; empty for floats.
     """
 
     codes: Codes
     numbers: npt.NDArray[np.float64] | tuple[Fraction, ...]
+    kind: str = ""
 
     @classmethod
     def of(cls, array: Array) -> "Constant":
@@ -50,10 +55,11 @@ class Constant:
             values = np.clip(values, -(2**53), 2**53)
         doubles = values.astype(np.float64)
         if not np.isfinite(doubles).all():
-            where = tuple(int(axis[0]) for axis in np.nonzero(~np.isfinite(doubles)))
-            raise ModelRejected(f"is not finite at {where}")
+            where = tuple(np.argwhere(~np.isfinite(doubles))[0].tolist())
+            raise ModelRejected("is not finite" + (f" at {where}" if where else ""))
         numbers, codes = np.unique(doubles, return_inverse=True)
-        return cls(codes.reshape(values.shape).astype(np.int64), numbers)
+        kind = values.dtype.name if values.dtype.kind in "iu" else ""
+        return cls(codes.reshape(values.shape).astype(np.int64), numbers, kind)
 
     @classmethod
     def _of_bytes(cls, values: Array) -> "Constant":
@@ -101,11 +107,38 @@ class Constant:
             raise ModelRejected("must be one number")
         return self.tidy().rationals[0]
 
+    def to_float32(self) -> "Constant":
+        """Return the numbers as float32 holds them."""
+        with np.errstate(over="ignore"):
+            return Constant.of(self.doubles().astype(np.float32))
+
+    def doubles(self) -> npt.NDArray[np.float64]:
+        """Return the elements, rounded to doubles."""
+        try:
+            numbers = np.asarray(self.numbers, np.float64)
+        except OverflowError:
+            raise ModelRejected("has numbers that no float holds") from None
+        return numbers[self.codes]
+
+    def of_kind(self, kind: str) -> "Constant":
+        """Return the same numbers as integers of a type, which must hold them."""
+        limits = np.iinfo(kind)
+        for number in self.rationals:
+            if number.denominator != 1:
+                raise ModelRejected(
+                    f"gives {float(number):g} where ONNX has integers ({kind}); cast to float first"
+                )
+            if not limits.min <= number <= limits.max:
+                raise ModelRejected(
+                    f"gives {float(number):g}, which {kind} does not hold; cast to float first"
+                )
+        return replace(self, kind=kind)
+
     def tidy(self) -> "Constant":
         """Return the same tensor, its numbers increasing and each in use."""
         if isinstance(self.numbers, np.ndarray):
             used, codes = np.unique(self.codes, return_inverse=True)
-            return Constant(codes.reshape(self.shape), self.numbers[used])
+            return Constant(codes.reshape(self.shape), self.numbers[used], self.kind)
         return _merge(self.codes, self.rationals)
 
     # Operations
@@ -114,25 +147,26 @@ class Constant:
         """Apply a function to each number."""
         return _merge(self.codes, [function(number) for number in self.rationals])
 
-    def sign(self) -> "Constant":
-        """Return −1 below zero, +1 from zero on."""
+    def sign(self, zero: float = 1.0) -> "Constant":
+        """Return −1 below zero, +1 above, and of zero what is said."""
         if isinstance(self.numbers, np.ndarray):
-            at_least = self.numbers >= 0
+            signs = np.sign(self.numbers)
         else:
-            at_least = np.array([number >= 0 for number in self.numbers], bool)
-        codes = at_least[self.codes].astype(np.int64) if len(at_least) else self.codes
-        return Constant(codes, (Fraction(-1), Fraction(1))).tidy()
+            signs = np.array([float((n > 0) - (n < 0)) for n in self.numbers])
+        return Constant.of(np.where(signs == 0, zero, signs)[self.codes])
+
+    def at_least(self, other: "Constant") -> "Constant":
+        """Return 1 where the numbers reach those of another tensor, else 0."""
+        if isinstance(self.numbers, np.ndarray) and isinstance(other.numbers, np.ndarray):
+            joined_shape(self, other)
+            return Constant.of((self.doubles() >= other.doubles()).astype(np.float64))
+        return self.combine(other, lambda a, b: Fraction(a >= b))
 
     def combine(
         self, other: "Constant", operation: Callable[[Fraction, Fraction], Fraction]
     ) -> "Constant":
         """Apply an operation to two tensors that are broadcast against each other."""
-        try:
-            shape = np.broadcast_shapes(self.shape, other.shape)
-        except ValueError:
-            raise ModelRejected(f"joins shapes {self.shape} and {other.shape}") from None
-        if int(np.prod(shape)) > max(self.codes.size, other.codes.size):
-            raise ModelRejected(f"joins shapes {self.shape} and {other.shape} to a larger one")
+        shape = joined_shape(self, other)
         pairs = self.codes * len(other.numbers) + other.codes
         used, codes = np.unique(pairs, return_inverse=True)
         if len(used) > MOST_RATIONALS:
@@ -151,13 +185,37 @@ class Constant:
 
     def reshaped(self, change: Callable[[Array], Array]) -> "Constant":
         """Apply a change of shape or order."""
-        return Constant(change(self.codes), self.numbers)
+        return replace(self, codes=change(self.codes))
+
+
+def joined_shape(*constants: Constant) -> tuple[int, ...]:
+    """Return the shape of tensors that are broadcast against each other: that of the largest."""
+    names = " and ".join(str(constant.shape) for constant in constants)
+    try:
+        shape = np.broadcast_shapes(*(constant.shape for constant in constants))
+    except ValueError:
+        raise ModelRejected(f"joins shapes {names}") from None
+    if int(np.prod(shape)) > max(constant.codes.size for constant in constants):
+        raise ModelRejected(f"joins shapes {names} to a larger one")
+    return shape
+
+
+def bounded(numbers: Iterable[Fraction]) -> tuple[Fraction, ...]:
+    """Return numbers none of which has too many digits to compute with."""
+    found = tuple(numbers)
+    for number in found:
+        if max(number.numerator.bit_length(), number.denominator.bit_length()) > MOST_BITS:
+            raise ModelRejected(
+                f"gives a number of more than {MOST_BITS:,} bits, too many to compute with; "
+                f"fold scales and offsets into fewer numbers"
+            )
+    return found
 
 
 def _merge(codes: Codes, numbers: Sequence[Fraction]) -> Constant:
     """Return a constant whose numbers increase, each in use and each once."""
     used = np.unique(codes)
-    ordered = sorted({numbers[code] for code in used})
+    ordered = sorted(set(bounded(numbers[code] for code in used)))
     place = {number: index for index, number in enumerate(ordered)}
     table = np.zeros(len(numbers), np.int64)
     for code in used:

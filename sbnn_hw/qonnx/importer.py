@@ -42,9 +42,13 @@ State = Values | Sums
 #: The operators that are understood, for the sentence that refuses another.
 SUPPORTED = (
     "BipolarQuant, Quant, MultiThreshold, Sign, MatMul, Gemm, Conv, BatchNormalization, Mul, Div, "
-    "Add, Sub, Neg, MaxPool, Pad, Reshape, Flatten, Transpose, Squeeze, Unsqueeze, Gather, "
+    "Add, Sub, Neg, Clip, MaxPool, Pad, Reshape, Flatten, Transpose, Squeeze, Unsqueeze, Gather, "
     "Identity, Dropout, Cast, ArgMax, TopK, Softmax"
 )
+
+_QUANTISERS = ("BipolarQuant", "Quant", "MultiThreshold", "Sign")
+#: What ONNX computes in the type of what it is given.
+_TYPED = ("Mul", "Div", "Add", "Sub", "Neg", "Sign", "MatMul", "Gemm", "Conv", "BatchNormalization")
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,10 +112,14 @@ class _Import:
             scale=(Fraction(1),) * lanes,
             offset=(Fraction(0),) * lanes,
             pixels=self.pixels or "auto",
+            integer=graph.input.kind == "uint8",
         )
         self.traces: dict[str, Trace] = {}
         self.numbers: dict[str, int] = {}
         self.finished: Node | None = None
+        #: Tensors that hold the class, and the ends of those that a Clip has cut.
+        self.classes: set[str] = set()
+        self.clips: dict[str, tuple[Constant | None, Constant | None]] = {}
 
     def run(self, drop_unread: bool) -> Imported:
         for node in self.graph.nodes:
@@ -151,6 +159,9 @@ class _Import:
             shape = shapes.shape_of(states[0][1], self.graph.input)
             self.tensors[node.outputs[0]] = shapes.sizes_of(node, shape)
             return
+        if self.classes & set(node.inputs):
+            self._behind_class(node)
+            return
         if not states:
             self.tensors[node.outputs[0]] = _fold(node, constants)
             return
@@ -165,9 +176,22 @@ class _Import:
         method: Callable[..., State | None] | None = getattr(self, f"_on_{node.op}", None)
         if method is None:
             raise node.refuse(f"cannot be mapped; supported are {SUPPORTED}")
+        if isinstance(state, Values) and state.integer and node.op in _TYPED:
+            raise node.refuse(
+                f"computes with integers ({self.graph.input.kind}), which ONNX wraps and "
+                f"truncates; put a Cast to float32 in front"
+            )
         result = method(node, at, state, constants)
         if result is not None:
             self.tensors[node.outputs[0]] = result
+
+    def _behind_class(self, node: Node) -> None:
+        """Accept what changes the class's shape or type, and not the class."""
+        assert self.finished is not None
+        cast = node.op == "Cast" and node.attributes.get("to") in (1, 6, 7, 11)
+        if not cast and node.op not in ("Identity", "Squeeze", "Unsqueeze", "Reshape", "Flatten"):
+            raise node.refuse(f"stands behind {self.finished.name}, which gives the class")
+        self.classes.update(node.outputs)
 
     def _check_branches(self, node: Node, name: str) -> None:
         readers = [n for n in self.graph.readers(name) if n.op != "Shape"]
@@ -214,13 +238,15 @@ class _Import:
     def _on_Cast(self, node: Node, at: int, x: State, constants: dict[int, Constant]) -> State:
         if node.attributes.get("to") not in (1, 11):
             raise node.refuse("must cast to float32 or float64, which change no number here")
-        return x
+        return replace(x, integer=False) if isinstance(x, Values) else x
 
     def _on_Softmax(self, node: Node, at: int, x: State, constants: dict[int, Constant]) -> State:
         if not isinstance(x, Sums) or node.outputs[0] not in self.graph.outputs:
             readers = {n.op for n in self.graph.readers(node.outputs[0])}
             if not readers <= {"ArgMax", "TopK"} or not isinstance(x, Sums):
                 raise node.refuse("must stand at the end, where it does not change the class")
+        if node.attributes.get("axis", -1) not in (1, -1):
+            raise node.refuse("must run over the classes, on axis 1")
         return x
 
     _on_LogSoftmax = _on_Softmax
@@ -242,8 +268,9 @@ class _Import:
         if any(number <= 0 for number in spread.rationals):
             raise node.refuse("has a variance that is not above zero")
         if isinstance(x, Values):
+            what = "bits" if x.pixels is None else "pixels"
             raise node.refuse(
-                "stands in front of the first quantiser or layer; only scales and offsets do there"
+                f"normalises {what}; put it behind a layer, or write it as a scale and an offset"
             )
         return x.normed(Root(*(x.numbers(c) for c in (gain, mean, bias, spread))))
 
@@ -301,7 +328,7 @@ class _Import:
         names = set(filter(None, node.outputs))
         for other in self.graph.nodes:
             if names & set(other.inputs):
-                if other.op in ("BipolarQuant", "Quant", "MultiThreshold", "Sign"):
+                if other.op in _QUANTISERS:
                     return False
                 names |= set(filter(None, other.outputs))
         return True
@@ -316,8 +343,12 @@ class _Import:
         if isinstance(x, Values):
             x = self._decided(x)
             if x.pixels is None or _several(node, constants):
+                if node.inputs[0] in self.clips:
+                    raise node.refuse("quantises clipped values to more than one bit")
                 return self._requantise(node, x, constants)
         rule = self._rule(node, x, constants)
+        if node.inputs[0] in self.clips:
+            self._check_clip(node, rule, self.clips[node.inputs[0]])
         if rule.divisor is not None and rule.shift is not None:
             x = x.scaled(rule.divisor.map(lambda number: 1 / number)).shifted(rule.shift)
         if isinstance(x, Values):
@@ -325,6 +356,36 @@ class _Import:
         return self._close(node, x, rule)
 
     _on_Quant = _on_MultiThreshold = _on_Sign = _on_BipolarQuant
+
+    def _on_Clip(self, node: Node, at: int, x: State, constants: dict[int, Constant]) -> State:
+        name = node.outputs[0]
+        readers = {reader.op for reader in self.graph.readers(name)}
+        if not readers or not readers <= set(_QUANTISERS) or name in self.graph.outputs:
+            raise node.refuse("must stand directly in front of a quantiser of one bit")
+        if at or x.pad is not None:
+            raise node.refuse("must clip what depends on the image, unpadded, between constants")
+        ends = [constants.get(n) for n in (1, 2)]
+        for n, key in enumerate(("min", "max")):  # attributes, up to operator set 10
+            if key in node.attributes:
+                ends[n] = Constant.full(Fraction(node.attributes[key]))
+        self.clips[name] = (ends[0], ends[1])
+        return x
+
+    def _check_clip(
+        self, node: Node, rule: Rule, ends: tuple[Constant | None, Constant | None]
+    ) -> None:
+        """Make sure that a threshold lies between the ends of a Clip, which then changes no bit."""
+        level = rule.threshold
+        if rule.divisor is not None and rule.shift is not None:
+            level = level.combine(rule.shift, lambda a, b: a - b)
+            level = level.combine(rule.divisor, lambda a, b: a * b)
+        low, high = (end.scalar() if end is not None else None for end in ends)
+        for number in level.rationals:
+            if (low is not None and number <= low) or (high is not None and number >= high):
+                raise node.refuse(
+                    f"compares with {float(number):g}, which does not lie between the ends of the "
+                    f"Clip in front; leave the Clip out"
+                )
 
     def _requantise(self, node: Node, x: Values, constants: dict[int, Constant]) -> Values:
         """Quantise what takes few values: bits again, or pixels to 8 bits."""
@@ -339,6 +400,7 @@ class _Import:
                 x,
                 scale=tuple((after[1] - after[0]) / 2 for after in made),
                 offset=tuple((after[1] + after[0]) / 2 for after in made),
+                integer=False,
             )
         units = [_unit_of(after) for after in made]
         tables = {
@@ -361,6 +423,7 @@ class _Import:
             offset=tuple(after[0] for after in made),
             pixels="raw",
             maximum=self.assembler.edge.maximum,
+            integer=False,
         )
 
     def _made_of(
@@ -549,6 +612,8 @@ class _Import:
             ),
         )
         self.finished = node
+        if node.op in ("ArgMax", "TopK"):
+            self.classes.update(node.outputs)
 
 
 def _several(node: Node, constants: dict[int, Constant]) -> bool:
@@ -663,6 +728,14 @@ def _fold(node: Node, constants: dict[int, Constant]) -> Constant:
     """Compute a node of constants."""
     if 0 not in constants:
         raise node.refuse("has nothing to compute with")
+    kind = constants[0].kind
+    if kind and node.op in ("Mul", "Add", "Sub", "Div", "Neg", "Pow"):
+        return _computed(node, constants).of_kind(kind)
+    return _computed(node, constants)
+
+
+def _computed(node: Node, constants: dict[int, Constant]) -> Constant:
+    """Compute a node of constants by rationals."""
     operations: dict[str, Callable[[Fraction, Fraction], Fraction]] = {
         "Mul": lambda a, b: a * b,
         "Add": lambda a, b: a + b,
@@ -676,6 +749,12 @@ def _fold(node: Node, constants: dict[int, Constant]) -> Constant:
         return constants[0].combine(constants[1], lambda a, b: a / b)
     if node.op in ("BipolarQuant", "Quant"):
         return quantise_constant(node, constants[0], constants)
+    if node.op == "Sign":
+        return constants[0].sign(zero=0.0)
+    if node.op == "MultiThreshold":
+        x, rule, steps = constants[0], rule_of(node, constants), steps_of(node, constants)
+        level = shapes.along_channels(node, rule.threshold, len(x.shape) - 1)
+        return x.at_least(level).map(lambda bit: steps.scale * bit + steps.bias)
     if node.op == "Neg":
         return constants[0].map(lambda number: -number)
     if node.op in ("Sqrt", "Pow"):
@@ -683,11 +762,12 @@ def _fold(node: Node, constants: dict[int, Constant]) -> Constant:
     if node.op in ("Identity", "Dropout"):
         return constants[0]
     if node.op == "Cast":
-        if node.attributes.get("to") not in (1, 11, 6, 7):
+        to = node.attributes.get("to")
+        if to not in (1, 11, 6, 7):
             raise node.refuse("must cast constants to float32, float64, int32 or int64")
-        if node.attributes.get("to") in (6, 7):
-            constants[0].integers()
-        return constants[0]
+        if to in (6, 7):
+            return constants[0].of_kind("int32" if to == 6 else "int64")
+        return constants[0].to_float32() if to == 1 else replace(constants[0], kind="")
     return shapes.fold_shape(node, constants)
 
 

@@ -64,8 +64,8 @@ def guess(scale: Sequence[Fraction], offset: Sequence[Fraction]) -> str:
             return name
     choices = "; ".join(f"{name}: {text}" for name, text in PIXELS.items())
     raise ModelRejected(
-        f"the graph does not bring its input to −1…1, so that it is not known how pixels p are "
-        f"fed; say so with --pixels ({choices})"
+        f"reads pixels p that the graph does not bring to −1…1, so that it is not known how they "
+        f"are fed; say so with --pixels ({choices})"
     )
 
 

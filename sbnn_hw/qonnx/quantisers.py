@@ -5,15 +5,16 @@ answers. `Quant` of constants is computed exactly, whatever its bits.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
-from sbnn_hw.qonnx.constants import MOST_RATIONALS, Constant
+from sbnn_hw.qonnx.constants import Constant, joined_shape
 from sbnn_hw.qonnx.graph import Node
 
 __all__ = [
@@ -52,10 +53,13 @@ class Levels:
     scale: Constant
     zero: Constant
 
+    def level(self, x: Fraction, scale: Fraction, zero: Fraction) -> int:
+        """Return the integer that a number is rounded to."""
+        return self.rounded(min(max(x / scale + zero, Fraction(self.low)), Fraction(self.high)))
+
     def quantised(self, x: Fraction, scale: Fraction, zero: Fraction) -> Fraction:
         """Return what becomes of a number."""
-        level = self.rounded(min(max(x / scale + zero, Fraction(self.low)), Fraction(self.high)))
-        return (level - zero) * scale
+        return (self.level(x, scale, zero) - zero) * scale
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,8 +206,8 @@ def quantise_constant(node: Node, x: Constant, constants: Mapping[int, Constant]
         return x.sign().combine(scale, lambda sign, s: sign * s)
     levels = levels_of(node, constants)
     scale, zero = levels.scale, levels.zero
-    if levels.high - levels.low == 1 and node.attributes.get("signed", 1):
-        # As QONNX has it, one signed bit is a sign.
+    if bits_of(node, constants) == 1 and node.attributes.get("signed", 1):
+        # As QONNX has it, one signed bit is a sign, be its range narrow or not.
         rounded = _at_least_zero(x, scale, zero)
     else:
         rounded = _round(x, levels)
@@ -222,30 +226,30 @@ def _at_least_zero(x: Constant, scale: Constant, zero: Constant) -> Constant:
 
 
 def _round(x: Constant, levels: Levels) -> Constant:
-    """Round x/scale + zero to levels; many numbers by doubles, where those are surely right."""
-    scale, zero = levels.scale, levels.zero
-
-    def exact(a: Fraction, s: Fraction, z: Fraction) -> int:
-        y = min(max(a / s + z, Fraction(levels.low)), Fraction(levels.high))
-        return levels.rounded(y)
-
-    if len(x.numbers) <= MOST_RATIONALS // 8:
-        scaled = x.combine(scale, lambda a, s: a / s)
-        return scaled.combine(zero, lambda a, z: Fraction(exact(a, Fraction(1), z)))
-    table = [np.array([float(n) for n in c.numbers])[c.codes] for c in (x, scale, zero)]
+    """Round x/scale + zero to levels: by doubles where those are surely right, else exactly."""
+    parts = (x, levels.scale, levels.zero)
+    shape = joined_shape(*parts)
+    a, scale, zero = (part.doubles() for part in parts)
     with np.errstate(all="ignore"):
-        y = np.clip(table[0] / table[1] + table[2], levels.low, levels.high)
-    # Whatever the mode, levels change at multiples of a half only.
-    doubtful = np.abs(2 * y - np.rint(2 * y)) < 1e-6
-    grid = np.floor(2 * y) + 0.5
-    steps, codes = np.unique(grid, return_inverse=True)
-    result = np.array([levels.rounded(Fraction(step) / 2) for step in steps])[codes]
-    result = result.reshape(y.shape)
-    parts = [np.broadcast_to(c.codes, y.shape) for c in (x, scale, zero)]
-    for where in zip(*np.nonzero(doubtful), strict=True):
-        numbers = (
-            Fraction(c.numbers[int(codes[where])])
-            for c, codes in zip((x, scale, zero), parts, strict=True)
-        )
-        result[where] = exact(*numbers)
-    return Constant.of(result)
+        y = a / scale + zero
+        error = 1e-6 + 1e-14 * (np.abs(a / scale) + np.abs(zero))
+        below, above = y < levels.low - error, y > levels.high + error
+        # Whatever the mode, levels change at multiples of a half only.
+        between = np.abs(2 * y - np.rint(2 * y)) > 2 * error
+    sure = np.isfinite(y) & (below | above | between)
+    result = np.where(below, levels.low, levels.high)
+    inside = sure & ~below & ~above
+    steps, codes = np.unique(np.floor(2 * y[inside]), return_inverse=True)
+    result[inside] = _each(levels.rounded(Fraction(step + 0.5) / 2) for step in steps)[codes]
+    triples = np.stack([np.broadcast_to(part.codes, shape)[~sure] for part in parts], axis=1)
+    different, codes = np.unique(triples, axis=0, return_inverse=True)
+    numbers = (
+        [Fraction(part.numbers[code]) for part, code in zip(parts, triple, strict=True)]
+        for triple in different.tolist()
+    )
+    result[~sure] = _each(levels.level(*three) for three in numbers)[codes.ravel()]
+    return Constant.of(result.astype(np.float64))
+
+
+def _each(numbers: Iterable[int]) -> npt.NDArray[np.int64]:
+    return np.array([*numbers], np.int64)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sbnn_hw.errors import ModelRejected
 from sbnn_hw.netlist import Edge, Window
 from sbnn_hw.qonnx.constants import Constant
 from sbnn_hw.qonnx.graph import Graph, Input, Node
@@ -268,8 +269,11 @@ def conv_window(
     if any(pads) and any(pad):
         raise node.refuse("pads what a Pad node has padded already")
     padding = (pads[0] + pad[0], pads[1] + pad[1])
-    window = Window(kernel, stride, padding)
-    window.output(*size)
+    try:
+        window = Window(kernel, stride, padding)
+        window.output(*size)
+    except ModelRejected as error:
+        raise node.refuse(f"has a window that cannot be: {error}") from None
     return window
 
 

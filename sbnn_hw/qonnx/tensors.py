@@ -16,7 +16,7 @@ import numpy.typing as npt
 from sbnn_hw.errors import ModelRejected
 from sbnn_hw.exact import RationalNorm, compare_with_root
 from sbnn_hw.netlist import Window
-from sbnn_hw.qonnx.constants import Constant
+from sbnn_hw.qonnx.constants import Constant, bounded
 from sbnn_hw.qonnx.weights import Weights
 
 __all__ = ["Pad", "Pending", "Pool", "Root", "Sums", "Values", "per_lane"]
@@ -71,6 +71,8 @@ class Values:
         what is fed; for bits it is −1 or +1.
     maximum : int
         The largest pixel.
+    integer : bool
+        Whether they are of an integer type still, which wraps and truncates.
     """
 
     index: Int
@@ -80,6 +82,7 @@ class Values:
     pixels: str | None = None
     maximum: int = 255
     pad: Pad | None = None
+    integer: bool = False
 
     def scaled(self, constant: Constant) -> "Values":
         """Return the values times a constant."""
@@ -94,14 +97,15 @@ class Values:
     def _affine(self, factor: Sequence[Fraction], shift: Sequence[Fraction]) -> "Values":
         return replace(
             self,
-            scale=tuple(s * f for s, f in zip(self.scale, factor, strict=True)),
-            offset=tuple(o * f + t for o, f, t in zip(self.offset, factor, shift, strict=True)),
+            scale=bounded(s * f for s, f in zip(self.scale, factor, strict=True)),
+            offset=bounded(o * f + t for o, f, t in zip(self.offset, factor, shift, strict=True)),
             pad=_padded(self.pad, factor, shift),
         )
 
     def with_lanes(self, *constants: Constant) -> tuple["Values", list[Numbers]]:
         """Return the number of each lane; the lanes are told apart where they have to be."""
-        for state in (self, self.apart()):
+        for tell in (lambda: self, self.apart):
+            state = tell()
             found = [per_lane(constant, state.lane, len(state.scale)) for constant in constants]
             numbers = [tuple(numbers) for numbers in found if numbers is not None]
             if len(numbers) == len(constants):
@@ -228,8 +232,8 @@ class Sums:
     def _affine(self, factor: Numbers, shift: Numbers) -> "Sums":
         scale, offset = self.inner if self.norm is None else self.outer
         changed = (
-            tuple(s * f for s, f in zip(scale, factor, strict=True)),
-            tuple(o * f + t for o, f, t in zip(offset, factor, shift, strict=True)),
+            bounded(s * f for s, f in zip(scale, factor, strict=True)),
+            bounded(o * f + t for o, f, t in zip(offset, factor, shift, strict=True)),
         )
         state: Any = {"inner" if self.norm is None else "outer": changed}
         pad = self.pad

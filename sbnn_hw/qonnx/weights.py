@@ -103,7 +103,7 @@ def _dense(
     halves: Callable[[npt.NDArray[np.int64], int], bool],
 ) -> Weights:
     ones = (signs > 0).sum(axis=1)
-    if hint is not None and not scores:
+    if hint is not None:  # scores have no ξ: what the file has tapped stays so
         half = hint.xi != 0
     else:
         half = scores or halves(np.minimum(ones, signs.shape[1] - ones), signs.shape[1])
