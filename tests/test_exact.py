@@ -198,7 +198,9 @@ def test_a_xi_too_fine_to_be_exact_is_refused_not_rounded():
         taps=2 * one, inputs=4 * one, constant_taps=0 * one, constant_inputs=0 * one,
         most_tapped=2 * one, most_others=2 * one,
     )  # fmt: skip
-    with pytest.raises(ModelRejected, match=r"^no k up to 40 makes ξ = -0\.5 exact; use weights whose"):
+    with pytest.raises(
+        ModelRejected, match=r"^no k up to 40 makes ξ = -0\.5 exact; use weights whose"
+    ):
         solve(p)
 
 
