@@ -114,8 +114,10 @@ class Constant:
 
     def doubles(self) -> npt.NDArray[np.float64]:
         """Return the elements, rounded to doubles."""
+        if isinstance(self.numbers, np.ndarray):
+            return self.numbers[self.codes]
         try:
-            numbers = np.asarray(self.numbers, np.float64)
+            numbers = np.array([float(number) for number in self.numbers])
         except OverflowError:
             raise ModelRejected("has numbers that no float holds") from None
         return numbers[self.codes]

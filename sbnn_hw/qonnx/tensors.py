@@ -104,8 +104,8 @@ class Values:
 
     def with_lanes(self, *constants: Constant) -> tuple["Values", list[Numbers]]:
         """Return the number of each lane; the lanes are told apart where they have to be."""
-        for apart in (False, True):
-            state = self.apart() if apart else self
+        for told_apart in (False, True):
+            state = self.apart() if told_apart else self
             found = [per_lane(constant, state.lane, len(state.scale)) for constant in constants]
             numbers = [tuple(numbers) for numbers in found if numbers is not None]
             if len(numbers) == len(constants):
