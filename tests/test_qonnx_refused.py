@@ -436,10 +436,11 @@ MANY = {
     "graphs": field(7, PARTS) + field(7, b""),
 }
 MEMORY = """
-import resource, sys, pathlib
+import pathlib, re, sys
 from sbnn_hw.errors import ModelRejected
 from sbnn_hw.qonnx import import_network
-peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+status = pathlib.Path("/proc/self/status")  # what getrusage tells is inherited
+peak = lambda: int(re.search(r"VmHWM:\\s*(\\d+)", status.read_text())[1]) >> 10
 small, *paths = map(pathlib.Path, sys.argv[1:])
 import_network(small)
 for path in paths:
@@ -477,11 +478,11 @@ def test_junk_in_the_shape_of_a_model_takes_bounded_memory(tmp_path):
 def test_a_long_chain_is_walked_once(tmp_path):
     """Twice as many nodes take twice as long, not four times."""
     w = whole()
-    for _ in range(4000):
+    for _ in range(16000):
         w.add("Identity")
     start_time = time.process_time()
     assert import_network(w.save(tmp_path / "net.onnx", 3)).network.classes == 3
-    assert time.process_time() - start_time < 2
+    assert time.process_time() - start_time < 5
 
 
 WRONG_TYPES = {
