@@ -67,7 +67,8 @@ class Constant:
         numbers = np.unique(values)
         table = np.zeros(256, np.int64)
         table[numbers.view(np.uint8)] = np.arange(len(numbers))
-        return cls(table[values.view(np.uint8)], numbers.astype(np.float64))
+        kind = values.dtype.name if values.dtype.kind in "iu" else ""
+        return cls(table[values.view(np.uint8)], numbers.astype(np.float64), kind)
 
     @classmethod
     def full(cls, number: Fraction, shape: tuple[int, ...] = ()) -> "Constant":
