@@ -169,3 +169,12 @@ def test_wheel_works_without_the_sources_and_without_torch(tmp_path):
 @pytest.mark.parametrize("name", ["tests", "bench", "docs", "models"])
 def test_only_the_library_is_installed(name):
     assert not any(p.startswith(name) for p in PROJECT["tool"]["setuptools"]["packages"])
+
+
+def test_shipped_graphs_name_no_machine():
+    """Exporters note where their code lies."""
+    graphs = sorted((ROOT / "models").glob("*.onnx"))
+    assert graphs
+    for path in graphs:
+        assert b"site-packages" not in path.read_bytes()
+        assert b"line " not in path.read_bytes()
