@@ -3,7 +3,7 @@
 import numpy as np
 from amaranth import *
 
-from sbnn_hw.rtl_gen.build import add_up, gather_columns
+from sbnn_hw.rtl_gen.build import add_up, gather_columns, look_up
 from sbnn_hw.rtl_gen.core import Core
 
 __all__ = ["Accumulate", "Number", "Repeat", "count_at", "most_at_once", "places_of", "select_part"]
@@ -132,18 +132,6 @@ class Accumulate(Core):
         return m
 
 
-def _look_up(logic, code, table, family):
-    """Return the literal of a function of any number of literals."""
-    if len(code) <= family.inputs:
-        return logic.table(table, code)
-    half = 1 << len(code) - 1
-    low, high = table & (1 << half) - 1, table >> half
-    if low == high:
-        return _look_up(logic, code[:-1], low, family)
-    ends = [_look_up(logic, code[:-1], part, family) for part in (low, high)]
-    return logic.table(0b11001010, [*ends, code[-1]])
-
-
 def select_part(logic, bits, part, size, family):
     """Choose one part of a pixel: so many of its bits, by the number of the part."""
     chosen = []
@@ -155,7 +143,7 @@ def select_part(logic, bits, part, size, family):
             1 << (case | which << count)
             for which in range(count) for case in range(1 << count) if case >> which & 1
         )
-        chosen.append(_look_up(logic, [*options, *part], table, family))
+        chosen.append(look_up(logic, table, [*options, *part], family))
     return chosen
 
 
@@ -173,7 +161,7 @@ def count_at(logic, taps, values, place, name, family):
         # What a bit of this value adds at each place: itself, its complement, or nothing.
         tables[value] = tables.get(value, 0) | (1 if inverted else 2) << 2 * pixel
     gates = {
-        value: [_look_up(logic, [bit, *place], table, family) for bit in values[value]]
+        value: [look_up(logic, table, [bit, *place], family) for bit in values[value]]
         for value, table in sorted(tables.items())
     }
     columns, constant = gather_columns(

@@ -24,6 +24,7 @@ from sbnn_hw.netlist import (
     Window,
 )
 from sbnn_hw.rtl_gen import layers
+from sbnn_hw.rtl_gen.build import look_up_cost
 from sbnn_hw.rtl_gen.heap import FAMILIES, Family, lut_cost
 from sbnn_hw.rtl_gen.logic import Logic
 
@@ -162,7 +163,7 @@ def _counted(taps: Taps, edge: Edge, between: int, kind: Family) -> float:
         size = -(-edge.channels // cycles)
         # A bit of a pixel and where it is; each neuron has a table for each bit that it reads.
         inputs = 1 + (pixels * cycles - 1).bit_length()
-        table = 1 if inputs <= kind.inputs else 2 ** (inputs - kind.inputs + 1) - 1
+        table = look_up_cost(inputs, kind)
         read = len(np.unique(owner * size + channel % size))
         bits = sum(int(n * edge.maximum).bit_length() for n in taps.fan_in)
         cost = read * edge.bits * (table + _SUM[kind.name]) + bits

@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from sbnn_hw.netlist import Encode, Layer, Levels, Scores, Taps
-from sbnn_hw.rtl_gen.build import add_up, gather_columns, reaches
+from sbnn_hw.rtl_gen.build import add_up, gather_columns, look_up, reaches
 from sbnn_hw.rtl_gen.heap import Family
 from sbnn_hw.rtl_gen.logic import FALSE, Logic
 from sbnn_hw.rtl_gen.share import find_blocks
@@ -335,21 +335,5 @@ def levels(logic: Logic, operation: Levels, values: Sequence[Bits], family: Fami
         logic.owner = f"p{number}"
         for place in range(numbers[-1].bit_length()):
             answers = sum((n >> place & 1) << value for value, n in enumerate(numbers))
-            outputs.append(_look_up(logic, answers, bits, family))
+            outputs.append(look_up(logic, answers, bits, family))
     return outputs
-
-
-def _look_up(logic: Logic, answers: int, bits: Bits, family: Family) -> int:
-    """Return the literal of any function of bits: its parts, and a choice among them."""
-    if len(bits) <= family.inputs:
-        return logic.table(answers, bits)
-    # Of six inputs two choose among four, of four one chooses among two.
-    chosen = 2 if family.inputs >= 6 else 1
-    size = 1 << len(bits) - chosen
-    parts = [
-        _look_up(logic, answers >> n * size & (1 << size) - 1, bits[:-chosen], family)
-        for n in range(1 << chosen)
-    ]
-    count = len(parts)
-    choice = sum((i >> (i >> count) & 1) << i for i in range(1 << count + chosen))
-    return logic.table(choice, [*parts, *bits[-chosen:]])

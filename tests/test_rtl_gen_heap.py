@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from sbnn_hw.rtl_gen.build import add_up, gather_columns, reaches
+from sbnn_hw.rtl_gen.build import add_up, gather_columns, look_up, look_up_cost, reaches
 from sbnn_hw.rtl_gen.heap import FAMILIES, lut_cost
 from sbnn_hw.rtl_gen.logic import FALSE, TRUE, Logic
 
@@ -151,3 +151,37 @@ def test_equal_tables_are_made_once_and_complements_are_free():
     assert logic.table(0b11101000, [a, b, TRUE]) == logic.table(0b1110, [a, b])
     assert logic.table(0b10, [c]) == c
     assert len(logic) == 3
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_function_of_any_number_of_bits_is_looked_up(name):
+    rng = random.Random(name)
+    family = FAMILIES[name]
+    for inputs in [*range(1, 11), 8, 8, 8]:
+        logic = Logic(inputs)
+        bits = [logic.input(n) ^ rng.randint(0, 1) for n in range(inputs)]
+        answers = rng.getrandbits(1 << inputs)
+        out = look_up(logic, answers, bits, family)
+        tables = len(logic)
+        words, count = cases(rng, inputs)
+        found = evaluate(logic, words, count, [out])
+        for case in range(count):
+            place = sum(((words[n] >> case ^ bits[n]) & 1) << n for n in range(inputs))
+            assert found[case] == [answers >> place & 1], (inputs, answers, case)
+        assert tables <= look_up_cost(inputs, family)
+        # Parts of six bits are hardly equal by chance.
+        if family.inputs == 6 and inputs > 5:
+            assert tables == look_up_cost(inputs, family)
+
+
+@pytest.mark.parametrize(("inputs", "tables"), [(6, 1), (7, 3), (8, 5), (9, 11), (10, 21)])
+def test_a_large_function_takes_as_few_tables_as_choices_of_four_allow(inputs, tables):
+    assert look_up_cost(inputs, XC7) == tables
+
+
+def test_what_a_function_does_not_depend_on_costs_nothing():
+    logic = Logic(8)
+    bits = [logic.input(n) for n in range(8)]
+    half = random.Random(0).getrandbits(1 << 6)
+    look_up(logic, sum(half << n * 64 for n in range(4)), bits, XC7)
+    assert len(logic) == 1
