@@ -10,8 +10,9 @@ from pathlib import Path
 from sbnn_hw import datasets
 from sbnn_hw.bops import count, entropy
 from sbnn_hw.files import write_atomically
-from sbnn_hw.netlist import Encode
+from sbnn_hw.netlist import Encode, Network
 from sbnn_hw.rtl_gen.design import generate
+from sbnn_hw.rtl_gen.estimate import estimate
 from sbnn_hw.rtl_gen.lower import Options
 from sbnn_hw.train import fold_checkpoint, load_checkpoint
 from sbnn_hw.yosys import synthesise
@@ -20,7 +21,21 @@ from sbnn_hw.yosys import synthesise
 EXTENSIONS = {
     "signed": "signed taps {0, ±1}, an extension of the paper's domain",
     "zero": "zero: {0, β}, the paper's domain with ξ = 0",
+    "bnn": "dense: every weight is −1 or +1; here to be compared with",
 }
+
+#: Larger networks are not synthesised; `sbnn-hw bench` computes their tables.
+SYNTHESISED = 200_000
+
+
+def _cells(network: Network) -> dict[str, str]:
+    if network.connections > SYNTHESISED:
+        luts = estimate(network, "xc7", searched=1 << 30).luts
+        return {"xc7, computed from the heaps' costs": f"{luts:,} LUTs"}
+    design = generate(network, Options(family="xc7"))
+    cells = synthesise(design.verilog, "xc7").counts
+    text = f"{cells.luts:,} LUTs, {cells.flip_flops:,} FFs, {cells.brams} BRAM, {cells.dsps} DSP"
+    return {"xc7 by Yosys": text}
 
 
 def main() -> None:
@@ -51,8 +66,7 @@ def main() -> None:
     }
     encoder = network.stages[0].operation
     at = ", ".join(map(str, encoder.thresholds[0])) if isinstance(encoder, Encode) else "none"
-    design = generate(network, Options(family="xc7"))
-    cells = synthesise(design.verilog, "xc7").counts
+    dense = training["domain"] == "bnn"
     others = [load_checkpoint(path) for path in args.beside]
     accuracies = [
         fold_checkpoint(path).network.accuracy(test.pixels, test.labels) for path in args.beside
@@ -64,7 +78,7 @@ def main() -> None:
         "topology": f"{training['model']}, {checkpoint.config.encoder or 'threshold'} encoder, "
         f"thresholds {at}",
         "domain": domain,
-        "sparsity by": by[training["method"]],
+        "sparsity by": "" if dense else by[training["method"]],
         "ones (U)": f"{ones:,} of {weights:,}",
         "U/N, bits a weight": f"{ones / weights:.4f}, {entropy(ones / weights):.4f}",
         "connections of the netlist": f"{network.connections:,}",
@@ -76,8 +90,7 @@ def main() -> None:
             f"{other.training['seed']}: {other.metrics['validation']:.2%}, {reached:.2%}"
             for other, reached in zip(others, accuracies, strict=True)
         ),
-        "xc7 by Yosys": f"{cells.luts:,} LUTs, {cells.flip_flops:,} FFs, {cells.brams} BRAM, "
-        f"{cells.dsps} DSP",
+        **_cells(network),
         "training time": f"{args.seconds:.0f} s with {training['threads']} thread(s)",
         "digest": f"`{network.digest[:16]}`",
     }

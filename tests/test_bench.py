@@ -275,6 +275,15 @@ def test_front_leaves_out_what_is_beaten(results):
     assert [p.name for p in front(ours)] == ["mnist_a", "mnist_b", "mnist_d"]
 
 
+def test_a_pixel_a_clock_does_not_beat_an_image_a_clock(results):
+    results["models"].append(entry_of("mnist_slow", 0.985, 1_000) | {"input": "pixel"})
+    kinds = {p.name: p.kind for p in points_of(results)}
+    assert (kinds["mnist_slow"], kinds["mnist_a"]) == ("pixels", "ours")
+    axis = make_figure(points_of(results))[0].axes[0]
+    lines = sorted(len(line.get_xdata()) for line in axis.get_lines() if len(line.get_xdata()))
+    assert lines == [1, 4]
+
+
 def test_tables_tell_what_is_computed_unverified_and_failed(results):
     text = table.markdown(results)
     assert "| `mnist_a` | mnist | 95.83% | 100 of 100 | 1,990 |" in text

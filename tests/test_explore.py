@@ -170,7 +170,7 @@ def test_front_is_what_the_definition_says():
     for count in [0, 1, 2, *range(3, 60)]:
         # Few values, so that equals and ties in one are common.
         drawn = rng.integers(0, 1 + count // 3, (count, 2))
-        all_of_them = [Finding(n, float(a) / 10, int(x)) for n, (a, x) in enumerate(drawn)]
+        all_of_them = [Finding(n, float(a) / 10, 1 + int(x)) for n, (a, x) in enumerate(drawn)]
         expected = {
             f.number
             for f in all_of_them
@@ -183,6 +183,12 @@ def test_front_is_what_the_definition_says():
         found = pareto(all_of_them)
         assert {f.number for f in found} == expected
         assert [f.luts for f in found] == sorted(f.luts for f in found)
+
+
+def test_a_network_without_tables_is_not_on_the_front():
+    constant, small = Finding(0, 0.1, 0), Finding(1, 0.9, 500)
+    assert pareto([constant, small]) == [small]
+    assert pareto([constant]) == []
 
 
 FACTS = {"study": "s", "data": "mnist", "epochs": 1, "space": {}}
@@ -255,7 +261,8 @@ def test_front_is_that_of_all_trials(searched):
     facts = {key: result[key] for key in ("data", "epochs", "seconds", "validation", "space")}
     findings = Study("digits", str(out / "study.journal"), facts).findings()
     assert len(findings) == 4
-    front = {f.number for f in findings if not any(beats(g, f) for g in findings)}
+    some = [f for f in findings if f.luts]
+    front = {f.number for f in some if not any(beats(g, f) for g in some)}
     assert front == {entry["trial"] for entry in result["front"]}
 
 

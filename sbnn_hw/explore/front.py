@@ -51,14 +51,15 @@ def pareto(findings: Iterable[Finding]) -> list[Finding]:
     """Return those that no other one beats, fewest tables first.
 
     One beats another if it is at least as good in both and better in one. Of equals the first
-    trial stays.
+    trial stays. A network without tables says the same of every image: it is none of them.
 
     >>> sizes = [(0.9, 500), (0.8, 600), (0.95, 900)]
     >>> [f.number for f in pareto(Finding(n, *size) for n, size in enumerate(sizes))]
     [0, 2]
     """
     best: list[Finding] = []
-    for each in sorted(findings, key=lambda f: (f.luts, -f.accuracy, f.number)):
+    some = [each for each in findings if each.luts > 0]
+    for each in sorted(some, key=lambda f: (f.luts, -f.accuracy, f.number)):
         if not best or each.accuracy > best[-1].accuracy:
             best.append(each)
     return best
@@ -129,8 +130,7 @@ def write_front(
     if best:
         data = str(facts["data"])
         points = [
-            Point(f"trial {f.number}", data, "found", max(1, f.luts), 100 * f.accuracy)
-            for f in best
+            Point(f"trial {f.number}", data, "found", f.luts, 100 * f.accuracy) for f in best
         ]
         beaten = [f for f in findings if f.number not in {b.number for b in best}]
         points += [Point("", data, "beaten", max(1, f.luts), 100 * f.accuracy) for f in beaten]
