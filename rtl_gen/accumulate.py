@@ -134,17 +134,28 @@ class Accumulate(Core):
 
 def select_part(logic, bits, part, size, family):
     """Choose one part of a pixel: so many of its bits, by the number of the part."""
-    chosen = []
-    for number in range(min(size, len(bits))):
-        options = bits[number::size]
-        count = len(options)
-        # Bits of the part above, those of the options below; what never comes is left at zero.
+    return [
+        _select(logic, bits[number::size], part, family) for number in range(min(size, len(bits)))
+    ]
+
+
+def _select(logic, options, part, family):
+    """Choose one of some literals by its number; numbers beyond the last never come."""
+    part = part[: (len(options) - 1).bit_length()]
+    count = len(options)
+    if count + len(part) <= family.inputs:
+        # Bits of the number above, the options below; what never comes is left at zero.
         table = sum(
             1 << (case | which << count)
             for which in range(count) for case in range(1 << count) if case >> which & 1
         )
-        chosen.append(look_up(logic, table, [*options, *part], family))
-    return chosen
+        return logic.table(table, [*options, *part])
+    # Four in a table with the two bits that choose among them, where it has six inputs.
+    chosen = 2 if family.inputs >= 6 and len(part) % 2 == 0 else 1
+    size = 1 << len(part) - chosen
+    groups = [options[at : at + size] for at in range(0, count, size)]
+    ends = [_select(logic, group, part[:-chosen], family) for group in groups]
+    return _select(logic, ends, part[-chosen:], family)
 
 
 def count_at(logic, taps, values, place, name, family):

@@ -11,8 +11,10 @@ from random_networks import random_map_network
 from sbnn_hw.errors import ModelRejected
 from sbnn_hw.netlist import Conv2d, Edge, Encode, Flatten, Network, Scores, Stage, Taps, Window
 from sbnn_hw.rtl_gen import lower as lowering
-from sbnn_hw.rtl_gen.accumulate import Repeat
+from sbnn_hw.rtl_gen.accumulate import Repeat, select_part
 from sbnn_hw.rtl_gen.design import generate
+from sbnn_hw.rtl_gen.heap import FAMILIES
+from sbnn_hw.rtl_gen.logic import Logic
 from sbnn_hw.rtl_gen.lower import Options, lower
 from sbnn_hw.rtl_gen.window import Scan
 from sbnn_hw.sim.agreement import check_agreement
@@ -120,3 +122,27 @@ def test_the_smallest_number_of_cycles_is_chosen():
 )
 def test_the_time_between_windows(window, between, gap):
     assert Scan(window, 6, 6).gap(between) == gap
+
+
+@pytest.mark.parametrize("family", ["xc7", "ecp5"])
+@pytest.mark.parametrize(
+    ("bits", "cycles"), [(5, 1), (5, 4), (7, 3), (10, 10), (33, 8), (64, 4), (64, 12), (64, 16)]
+)
+def test_a_part_of_a_pixel_is_chosen_by_its_number(family, bits, cycles):
+    size = -(-bits // cycles)
+    width = (cycles - 1).bit_length()
+    logic = Logic(bits + width)
+    literals = [logic.input(n) for n in range(bits + width)]
+    chosen = select_part(logic, literals[:bits], literals[bits:], size, FAMILIES[family])
+    # Four for a table, and a table for four of those.
+    if family == "xc7" and (bits, cycles) == (64, 16):
+        assert len(logic) == 5 * size
+    rng = np.random.default_rng(bits + cycles)
+    values = rng.integers(0, 2, (100, bits))
+    parts = rng.integers(0, -(-bits // size), 100)
+    words = [sum(int(v) << case for case, v in enumerate(values[:, n])) for n in range(bits)]
+    words += [sum(int(p >> n & 1) << case for case, p in enumerate(parts)) for n in range(width)]
+    found = logic.evaluate(words, logic.positive(chosen), 100)
+    for case, part in enumerate(parts):
+        wanted = values[case, part * size : (part + 1) * size].tolist()
+        assert [word >> case & 1 for word in found][: len(wanted)] == wanted

@@ -1,11 +1,19 @@
 """What says nothing on training images is taken away, and may grow again."""
 
+import copy
+import io
+
 import pytest
 import torch
 
+from sbnn_hw import datasets
+from sbnn_hw.train import TrainConfig
+from sbnn_hw.train.budget import LutBudget
 from sbnn_hw.train.idle import replace_idle
 from sbnn_hw.train.layers import SparseBinaryLayer
+from sbnn_hw.train.loop import Trainer
 from sbnn_hw.train.models import ModelConfig, build_model
+from sbnn_hw.train.progress import Progress
 
 CASES = [("mlp:12,9", 0), ("conv:6,5p/8", 0), ("conv:6,5", 1)]
 
@@ -100,3 +108,96 @@ def test_the_optimiser_forgets_what_began_anew():
     state = optimiser.state[layers[0].weight]
     assert not state["exp_avg"][3].any()
     assert state["exp_avg"][2].any()
+
+
+def test_pixels_that_vary_are_no_constants():
+    torch.manual_seed(0)
+    model = build_model(
+        ModelConfig(
+            name="mlp:12",
+            shape=(4, 4, 1),
+            classes=4,
+            domain="signed",
+            encoder="integer",
+            gradient="identity",
+        )
+    )
+    layer = next(module for module in model if isinstance(module, SparseBinaryLayer))
+    # All below the middle, which is where bits of other encoders change.
+    images = [torch.randint(0, 120, (64, 1, 4, 4)).float()]
+    images[0][:, :, 3, 3] = 7
+    replace_idle(model, images)
+    assert layer.weight[:, :15].all()
+    assert not layer.weight[:, 15].any()
+
+
+@pytest.mark.parametrize("domain", ["zero", "signed"])
+def test_taps_of_the_first_stay_where_nothing_read_its_double(domain):
+    model, layers, norms, images = made("mlp:12,9", 0, domain)
+    with torch.no_grad():
+        layers[0].weight[3] = layers[0].weight[1]
+        norms[layers[0]].bias[3] = norms[layers[0]].bias[1]
+        layers[1].cut.fill_(0.02)
+        layers[1].weight[:, 1] = 0.03
+        layers[1].weight[:, 3] = -0.05 if domain == "zero" else -0.015
+        # Where only the double was read, the first is now.
+        layers[1].weight[4, 1], layers[1].weight[4, 3] = -0.01, 0.04
+    replace_idle(model, images)
+    assert present(layers[1])[:, 1].all()
+    assert not present(layers[1])[:, 3].any()
+
+
+def test_neurons_that_begin_anew_have_no_taps_on_constant_inputs():
+    model, layers, norms, images = made("mlp:12,9", 0, "signed")
+    for batch in images:
+        batch[:, :, 0] = 0
+    with torch.no_grad():
+        norms[layers[0]].bias[3] = 1e4
+    assert replace_idle(model, images).neurons >= 1
+    assert not layers[0].weight[:, :10].any()
+
+
+def test_what_was_taken_away_does_not_come_back_with_the_budget():
+    torch.manual_seed(0)
+    _, layers, _, _ = made("mlp:40", 0, "signed")
+    with torch.no_grad():
+        layers[0].weight[:, :97] = 0.0
+        layers[1].weight[:, 10:] = 0.0
+    budget = LutBudget(layers, caps=(6, 16))
+    budget.refresh(100)
+    assert present(layers[0]).sum(1).max() <= 3
+    assert present(layers[1]).sum(1).tolist() == [10] * 4
+    assert budget.luts() <= 100
+
+
+def test_a_run_that_goes_on_begins_neurons_anew_with_the_same_weights(tmp_path):
+    images = datasets.find("digits").load("train")
+    config = TrainConfig(
+        model="mlp:200,100",
+        data="digits",
+        domain="signed",
+        method="topk",
+        ec=0.004,
+        replace_idle=True,
+        epochs=4,
+        batch=64,
+        threads=1,
+        lr=0.05,
+    )
+
+    def run(trainer, epochs):
+        with Progress(1, quiet=True, stream=io.StringIO()) as progress:
+            return [trainer.run_epoch(progress)["replaced"] for _ in range(epochs)]
+
+    whole = Trainer(config, images, classes=10)
+    run(whole, 2)
+    state = copy.deepcopy(whole.state())
+    assert sum(run(whole, 2)) > 0
+    second = Trainer(config, images, classes=10)
+    second.restore(state, tmp_path / "state.pt")
+    torch.rand(100)
+    run(second, 2)
+    for one, other in zip(
+        whole.model.state_dict().values(), second.model.state_dict().values(), strict=True
+    ):
+        assert torch.equal(one, other)

@@ -52,6 +52,13 @@ def test_the_papers_rows_are_all_there():
     assert all(len(line) <= 110 and line for line in describe_recipes().values())
 
 
+def test_dense_networks_are_trained_without_a_bound_on_their_ones():
+    """With the paper's loss a network that others are measured against would be worse."""
+    dense = [config for config in map(config_of, list_recipes()) if config.domain == "bnn"]
+    assert len(dense) >= 6
+    assert {config.method for config in dense} == {"none"}
+
+
 @pytest.mark.parametrize("path", sorted(MODELS.glob("*.pt")), ids=lambda path: path.stem)
 def test_shipped_models_were_made_with_the_options_of_their_recipes(path):
     made = load_checkpoint(path).training

@@ -197,6 +197,10 @@ class LutBudget:
             chosen.append(torch.where(best.values > 0, best.indices + 1, 0))
         if isinstance(self.layers[-1], SparseBinaryScores):
             chosen[-1] = torch.full_like(chosen[-1], ranked[-1][0].shape[1])
+        for number, (layer, (values, _)) in enumerate(zip(self.layers, ranked, strict=True)):
+            if layer.domain.signed:
+                # A weight of zero has no sign: it was taken away, and does not come back so.
+                chosen[number] = torch.minimum(chosen[number], (values > 0).sum(1))
         return chosen
 
     def _spent(self, taps: list[Tensor], columns: list[Tensor]) -> float:

@@ -33,28 +33,28 @@ class Replaced:
 
 
 class _Seen:
-    """What some bits were over all images: constant or not, and a number that tells them apart."""
+    """What some values were over all images: constant or not, and a number to tell bits apart."""
 
     def __init__(self) -> None:
-        self.count = 0
-        self.ones: Tensor = torch.zeros(())
+        self.low: Tensor = torch.tensor(torch.inf)
+        self.high: Tensor = torch.tensor(-torch.inf)
         self.mark: Tensor = torch.zeros(())
-        self.all: int = 0
         self.generator = torch.Generator().manual_seed(1)
 
-    def add(self, bits: Tensor) -> None:
+    def add(self, values: Tensor) -> None:
         """Look at more values, (count, units)."""
-        bits = (bits > 0).to("cpu", torch.int64)
+        values = values.cpu()
+        self.low = torch.minimum(self.low, values.amin(0))
+        self.high = torch.maximum(self.high, values.amax(0))
+        bits = (values > 0).long()
         # Bits that differ get the same number by a chance of one in 2^62 or so.
         salt = torch.randint(-(2**62), 2**62, (len(bits), 1), generator=self.generator)
-        self.count += len(bits)
-        self.ones = self.ones + bits.sum(0)
         self.mark = self.mark + (bits * salt).sum(0)
 
     @property
     def constant(self) -> Tensor:
         """Where nothing ever changed."""
-        return (self.ones == 0) | (self.ones == self.count)
+        return self.low == self.high
 
     def doubles(self) -> dict[int, int]:
         """Return for each unit that is the same as an earlier one which one that is."""
@@ -70,7 +70,11 @@ class _Seen:
 
 @torch.no_grad()
 def replace_idle(
-    model: nn.Sequential, images: Iterable[Tensor], optimiser: torch.optim.Optimizer | None = None
+    model: nn.Sequential,
+    images: Iterable[Tensor],
+    optimiser: torch.optim.Optimizer | None = None,
+    *,
+    seed: int = 0,
 ) -> Replaced:
     """Take away taps on constant inputs and neurons that are constant or double.
 
@@ -82,7 +86,10 @@ def replace_idle(
         Batches of pixels to judge by.
     optimiser : Optimizer, optional
         What it remembers of a weight that is set anew is forgotten.
+    seed : int
+        Chooses the weights of neurons that begin anew.
     """
+    generator = torch.Generator().manual_seed(seed)
     modules = list(model)
     layers = [m for m in modules if isinstance(m, SparseBinaryLayer)]
     inputs = {layer: _Seen() for layer in layers}
@@ -101,32 +108,43 @@ def replace_idle(
     model.train(training)
     neurons, changed = 0, False
     for number, layer in enumerate(layers):
+        if layer in outputs:
+            again = _leave_to_others(layer, layers[number + 1], outputs[layer])
+            if len(again):
+                norm = _norm_behind(modules, layer)
+                _begin_anew(layer, norm, again, optimiser, generator)
+                _clear(layers[number + 1], _columns(layer, layers[number + 1], again), optimiser)
+                neurons += len(again)
+                changed = True
         constant = inputs[layer].constant.nonzero().flatten()
         if _present(layer)[:, constant].any():
             _clear(layer, constant, optimiser)
             changed = True
-        if layer not in outputs:
-            continue
-        after = layers[number + 1]
-        doubles = outputs[layer].doubles()
-        same = {n: m for n, m in doubles.items() if not outputs[layer].constant[n]}
-        # A neuron of a map stands for a whole column of inputs behind a flatten.
-        share = after.weight.shape[1] // len(layer.weight)
-        for double, one in same.items():
-            there, here = (slice(unit * share, (unit + 1) * share) for unit in (double, one))
-            after.weight[:, here] += after.weight[:, there]
-        again = outputs[layer].constant.clone()
-        again[list(same)] = True
-        # Those that have no taps took nothing, and grow again from where they are.
-        again &= _present(layer).flatten(1).any(1)
-        idle = again.nonzero().flatten()
-        if len(idle):
-            _begin_anew(layer, _norm_behind(modules, layer), idle, optimiser)
-            columns = (idle.unsqueeze(1) * share + torch.arange(share)).flatten()
-            _clear(after, columns, optimiser)
-            neurons += len(idle)
-            changed = True
     return Replaced(neurons, changed)
+
+
+def _leave_to_others(layer: SparseBinaryLayer, after: SparseBinaryLayer, seen: _Seen) -> Tensor:
+    """Give what reads a double to the first of its kind; return which neurons are idle then."""
+    same = {n: m for n, m in seen.doubles().items() if not seen.constant[n]}
+    for double, one in same.items():
+        there, here = (_columns(layer, after, torch.tensor([unit])) for unit in (double, one))
+        mine, other = after.weight[:, here], after.weight[:, there]
+        # The same bit twice: signed taps add up or cancel, of others one is left.
+        both = mine + other if after.domain.signed else torch.maximum(mine, other)
+        present = _present(after)
+        merged = torch.where(present[:, here], both, other)
+        after.weight[:, here] = torch.where(present[:, there], merged, mine)
+    idle = seen.constant.clone()
+    idle[list(same)] = True
+    # Those that have no taps took nothing, and grow again from where they are.
+    idle &= _present(layer).flatten(1).any(1).cpu()
+    return idle.nonzero().flatten()
+
+
+def _columns(layer: SparseBinaryLayer, after: SparseBinaryLayer, neurons: Tensor) -> Tensor:
+    """Return the inputs of the next layer that neurons are: a map's is many behind a flatten."""
+    share = after.weight.shape[1] // len(layer.weight)
+    return (neurons.unsqueeze(1) * share + torch.arange(share)).flatten()
 
 
 def _units(x: Tensor) -> Tensor:
@@ -155,11 +173,13 @@ def _begin_anew(
     norm: BatchNorm,
     rows: Tensor,
     optimiser: torch.optim.Optimizer | None,
+    generator: torch.Generator,
 ) -> None:
     """Give neurons small random weights, as at the start."""
     bound = layer.fan_in**-0.5
     weight = layer.weight
-    weight[rows] = torch.empty_like(weight[rows]).uniform_(-bound, bound)
+    drawn = torch.rand(weight[rows].shape, generator=generator)
+    weight[rows] = ((2 * drawn - 1) * bound).to(weight)
     norm.bias[rows] = 0.0
     for parameter in (weight, norm.bias):
         _forget(optimiser, parameter, rows)

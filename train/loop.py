@@ -346,7 +346,10 @@ class Trainer:
 
     def _replace_idle(self) -> int:
         """Take away what says nothing, and give what it took to others; return how many neurons."""
-        found = replace_idle(self.model, self._calibration(IDLE_IMAGES), self.optimiser)
+        # A seed for each epoch, so that a run that goes on draws what it would have drawn.
+        seed = (self.config.seed + self.epoch) % 2**63
+        images = self._calibration(IDLE_IMAGES)
+        found = replace_idle(self.model, images, self.optimiser, seed=seed)
         if found.changed:
             if self.budget:
                 self._spend((self.epoch + 1) * self.steps_per_epoch)

@@ -28,7 +28,8 @@ _KINDS = {
     "unverified": ("v", "#999999", "published, not verified"),
 }
 
-#: Networks of this toolkit: a panel is for a data set that has one, and a line joins the best of a kind.
+#: Networks of this toolkit: a panel is for a data set that has one; a line joins the best of a
+#: kind.
 _OWN = ("ours", "pixels", "found")
 
 #: Where a label may stand beside its point, in points; nearest and plainest first.
@@ -165,9 +166,7 @@ def _panel(axis: "Axes", data: str, points: Sequence[Point]) -> list["Annotation
     axis.set_ylabel(both if found else "test accuracy, %")
     axis.grid(which="both", alpha=0.25)
     axis.spines[["top", "right"]].set_visible(False)
-    axis.legend(
-        fontsize=8, loc="lower right", bbox_to_anchor=(1, 1), ncols=3, frameon=False
-    )
+    axis.legend(fontsize=8, loc="lower right", bbox_to_anchor=(1, 1), ncols=3, frameon=False)
     return labels
 
 

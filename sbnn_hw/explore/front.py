@@ -129,9 +129,7 @@ def write_front(
     tables = _markdown(result)
     if best:
         data = str(facts["data"])
-        points = [
-            Point(f"trial {f.number}", data, "found", f.luts, 100 * f.accuracy) for f in best
-        ]
+        points = [Point(f"trial {f.number}", data, "found", f.luts, 100 * f.accuracy) for f in best]
         beaten = [f for f in findings if f.number not in {b.number for b in best}]
         points += [Point("", data, "beaten", max(1, f.luts), 100 * f.accuracy) for f in beaten]
         peers = points_of({"models": [], "dense": [], "published": load_peers()})
