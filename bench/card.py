@@ -8,13 +8,14 @@ import argparse
 from pathlib import Path
 
 from sbnn_hw import datasets
+from sbnn_hw.bench.measure import hardware_options
 from sbnn_hw.bops import count, entropy
 from sbnn_hw.files import write_atomically
 from sbnn_hw.netlist import Encode, Network
 from sbnn_hw.rtl_gen.design import generate
 from sbnn_hw.rtl_gen.estimate import estimate
-from sbnn_hw.rtl_gen.lower import Options
-from sbnn_hw.train import fold_checkpoint, load_checkpoint
+from sbnn_hw.train import TrainConfig, fold_checkpoint, load_checkpoint
+from sbnn_hw.train.recipes import load_recipe
 from sbnn_hw.yosys import synthesise
 
 #: What the domains are called beyond their names.
@@ -28,14 +29,23 @@ EXTENSIONS = {
 SYNTHESISED = 200_000
 
 
-def _cells(network: Network) -> dict[str, str]:
+def _cells(path: Path, network: Network) -> dict[str, str]:
     if network.connections > SYNTHESISED:
         luts = estimate(network, "xc7", searched=1 << 30).luts
         return {"xc7, computed from the heaps' costs": f"{luts:,} LUTs"}
-    design = generate(network, Options(family="xc7"))
+    design = generate(network, hardware_options(path))
     cells = synthesise(design.verilog, "xc7").counts
     text = f"{cells.luts:,} LUTs, {cells.flip_flops:,} FFs, {cells.brams} BRAM, {cells.dsps} DSP"
     return {"xc7 by Yosys": text}
+
+
+def _require_recipe(path: Path, recipe: str) -> None:
+    """Make sure that a model was trained with a recipe's options; its seed may be another one."""
+    wanted = TrainConfig(**load_recipe(recipe)).to_dict()
+    for key, value in load_checkpoint(path).training.items():
+        value = tuple(value) if isinstance(value, list) else value
+        if key not in ("seed", "padding_value") and value != wanted[key]:
+            raise SystemExit(f"{path} has {key} = {value!r}, but recipe {recipe} {wanted[key]!r}")
 
 
 def main() -> None:
@@ -48,6 +58,8 @@ def main() -> None:
     parser.add_argument("--beside", type=Path, nargs="*", default=[], help="runs of other seeds")
     args = parser.parse_args()
     checkpoint = load_checkpoint(args.model)
+    for path in [args.model, *args.beside]:
+        _require_recipe(path, args.recipe)
     network = fold_checkpoint(args.model).network
     training, metrics, counts = checkpoint.training, checkpoint.metrics, count(network)
     dataset = datasets.find(training["data"])
@@ -90,7 +102,7 @@ def main() -> None:
             f"{other.training['seed']}: {other.metrics['validation']:.2%}, {reached:.2%}"
             for other, reached in zip(others, accuracies, strict=True)
         ),
-        **_cells(network),
+        **_cells(args.model, network),
         "training time": f"{args.seconds:.0f} s with {training['threads']} thread(s)",
         "digest": f"`{network.digest[:16]}`",
     }

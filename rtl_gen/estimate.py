@@ -25,7 +25,7 @@ from sbnn_hw.netlist import (
 )
 from sbnn_hw.rtl_gen import layers
 from sbnn_hw.rtl_gen.build import look_up_cost
-from sbnn_hw.rtl_gen.heap import FAMILIES, Family, lut_cost
+from sbnn_hw.rtl_gen.heap import FAMILIES, Family, comparison_cost, lut_cost
 from sbnn_hw.rtl_gen.logic import Logic
 
 __all__ = ["Estimate", "dense_costs", "estimate"]
@@ -178,16 +178,10 @@ def _argmax(scores: Scores, out: Edge, kind: Family) -> float:
 
 
 def _encoder(encoder: Encode, edge: Edge, kind: Family, *, pixels: bool) -> float:
-    """Return the tables of comparisons with constants: a power of two is a wire."""
+    """Return the tables of comparisons with constants."""
     repeats = 1 if pixels else edge.size // edge.channels
-    cost = 0.0
-    for threshold, count in zip(*np.unique(encoder.thresholds, return_counts=True), strict=True):
-        bits = edge.bits - ((int(threshold) & -int(threshold)).bit_length() - 1)
-        if bits > 1:
-            tables = 1 if bits <= kind.inputs else 2
-            # Two with the same inputs share a table where it has two outputs.
-            cost += int(count) * repeats * (tables / 2 if bits <= kind.paired else tables)
-    return cost
+    thresholds = encoder.thresholds.ravel().tolist()
+    return repeats * sum(comparison_cost(threshold, edge.bits, kind) for threshold in thresholds)
 
 
 def _levels(levels: Levels, edge: Edge, kind: Family, *, pixels: bool) -> float:

@@ -19,7 +19,15 @@ Moves at the lowest column, whose n bits are the only ones of odd weight (``c`` 
 from dataclasses import dataclass
 from functools import cache
 
-__all__ = ["FAMILIES", "Family", "Move", "Plan", "lut_cost", "plan"]
+__all__ = [
+    "FAMILIES",
+    "Family",
+    "Move",
+    "Plan",
+    "comparison_cost",
+    "lut_cost",
+    "plan",
+]
 
 #: Columns with more bits than this are reduced with the densest counter alone, but for a few
 #: choices at the end: the search stays fast, and nothing is lost that was found below.
@@ -294,3 +302,14 @@ def _moves(counts: Counts, threshold: int, family: Family) -> list[Move]:
                         if sent == 2:
                             moves.append(Move(**base, cleared=left, absorbed=absorbed, spread=True))
     return moves
+
+
+def comparison_cost(threshold: int, bits: int, family: Family) -> float:
+    """Return the tables of a comparison of a number with a constant: a power of two is a wire."""
+    # What lies below the constant's lowest one has no say.
+    bits -= (threshold & -threshold).bit_length() - 1
+    if bits <= 1:
+        return 0.0
+    tables = 1.0 if bits <= family.inputs else 2.0
+    # Two with the same inputs share a table where it has two outputs.
+    return tables / 2 if bits <= family.paired else tables

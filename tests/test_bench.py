@@ -275,6 +275,11 @@ def test_front_leaves_out_what_is_beaten(results):
     assert [p.name for p in front(ours)] == ["mnist_a", "mnist_b", "mnist_d"]
 
 
+def test_a_bar_in_a_name_does_not_begin_a_cell(results):
+    results["failed"] = [{"name": "a|b", "error": "No model at x|y.pt"}]
+    assert "| `a\\|b` | failed: No model at x\\|y.pt |" in table.markdown(results)
+
+
 def test_a_pixel_a_clock_does_not_beat_an_image_a_clock(results):
     results["models"].append(entry_of("mnist_slow", 0.985, 1_000) | {"input": "pixel"})
     kinds = {p.name: p.kind for p in points_of(results)}

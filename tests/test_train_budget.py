@@ -3,10 +3,12 @@
 import pytest
 import torch
 
+from sbnn_hw import datasets
 from sbnn_hw.errors import ModelRejected
 from sbnn_hw.rtl_gen.heap import FAMILIES, lut_cost
 from sbnn_hw.train import TrainConfig
-from sbnn_hw.train.budget import SUM, LutBudget, neuron_costs
+from sbnn_hw.train.budget import SUM, LutBudget, input_costs, neuron_costs
+from sbnn_hw.train.loop import Trainer
 from sbnn_hw.train.models import ModelConfig, build_model
 from sbnn_hw.train.signs import SignedWeight
 from sbnn_hw.train.sparsity import layers_of
@@ -122,3 +124,50 @@ def test_ties_at_the_cut_are_broken():
     budget = LutBudget(layers, caps=(6, 5, 4))
     budget.refresh(1e9)
     assert [set((x.signs() != 0).sum(1).tolist()) for x in layers] == [{6}, {5}, {4}]
+
+
+def test_the_sum_of_all_inputs_is_counted_where_there_is_a_q():
+    classes = 11 * 4
+    assert LutBudget(made("signed")).fixed == LutBudget(made("zero")).fixed == classes
+    # 64 pixels, 40 neurons.
+    assert LutBudget(made("learned")).fixed == classes + SUM * (64 + 40)
+
+
+def test_bits_of_the_encoder_are_counted_where_they_are_read():
+    torch.manual_seed(0)
+    model = build_model(
+        ModelConfig(
+            "mlp:40,30",
+            (8, 8, 2),
+            4,
+            domain="signed",
+            encoder="thermometer",
+            thresholds=(63, 128, 192),
+        )
+    )
+    # Eight bits are two tables, one bit is a wire, and of two bits there are two in a table.
+    each = input_costs(model[0])
+    assert each == [2.0, 0.0, 0.5]
+    layers = layers_of(model)
+    with_it = LutBudget(layers, caps=(6, 6, 6), encoded=each * 2)
+    without = LutBudget(layers, caps=(6, 6, 6))
+    with_it.refresh(300)
+    present = [layer.signs() != 0 for layer in layers]
+    read = present[1][present[2].any(0)].any(0)
+    used = present[0][read].any(0).view(2, 3, 64).sum((0, 2)).tolist()
+    assert with_it.luts() - without.luts() == pytest.approx(2.0 * used[0] + 0.5 * used[2])
+    assert with_it.luts() <= 300 < without.luts() + 2.0 * 128
+
+
+def test_learned_thresholds_are_taken_to_be_dear():
+    model = build_model(ModelConfig("mlp:9", (4, 4, 1), 4, encoder="learned"))
+    assert input_costs(model[0]) == [2.0, 2.0, 2.0]
+
+
+def test_a_budget_that_the_scores_alone_exceed_is_refused():
+    images = datasets.find("digits").load("train")
+    config = TrainConfig(
+        model="mlp:30", data="digits", domain="signed", method="luts", luts=30, fan_in=(6, 16)
+    )
+    with pytest.raises(ModelRejected, match=r"30 LUTs is less than the 230 that .* below 16"):
+        Trainer(config, images, classes=10)

@@ -11,11 +11,17 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from sbnn_hw.rtl_gen.heap import FAMILIES, lut_cost
+from sbnn_hw.rtl_gen.heap import FAMILIES, comparison_cost, lut_cost
 from sbnn_hw.train.domains import Signed, Zero
-from sbnn_hw.train.layers import SparseBinaryConv2d, SparseBinaryLayer, SparseBinaryScores
+from sbnn_hw.train.layers import (
+    InputEncoder,
+    LearnedEncoder,
+    SparseBinaryConv2d,
+    SparseBinaryLayer,
+    SparseBinaryScores,
+)
 
-__all__ = ["LutBudget", "neuron_costs", "score_costs"]
+__all__ = ["LutBudget", "input_costs", "neuron_costs", "score_costs"]
 
 #: Most taps that a neuron may have while a budget is in force. Longer heaps cost evenly more.
 LONGEST = 96
@@ -63,13 +69,26 @@ def score_costs(fan_in: int, map_before: tuple[int, int] | None = None) -> list[
     return costs
 
 
+def input_costs(encoder: InputEncoder, *, family: str = "xc7") -> list[float]:
+    """Return the tables of each bit that an encoder makes of an 8-bit pixel."""
+    kind = FAMILIES[family]
+    if encoder.kind == "integer":
+        return [0.0]
+    if isinstance(encoder, LearnedEncoder):
+        # Where the thresholds will be is not known: most take this much.
+        return [comparison_cost(1, 8, kind)] * encoder.planes
+    return [comparison_cost(threshold, 8, kind) for threshold in encoder.thresholds]
+
+
 class LutBudget:
     """Choose each neuron's taps so that a network takes a number of look-up tables.
 
     The scores are not priced: their latent weights are of another size than those before a batch
     norm, and every class needs its taps. Each class keeps its largest, up to the cap. Behind a map
     that arrives a pixel at a time taps are in tables that are there anyway, so that a class may
-    have them all; what convolutions need to keep lines is not counted.
+    have them all. Sums of all inputs (q) are counted, and bits that an encoder makes for taps of
+    a first layer that sees whole images; what convolutions need to keep lines, and to encode one
+    pixel, is not.
 
     Parameters
     ----------
@@ -79,6 +98,8 @@ class LutBudget:
         The most taps of a neuron, layer by layer (0: as many as pay; missing ones: 0).
     input_bits : int
         Bits of what the first layer reads; each of them is added up.
+    encoded : sequence of float
+        Tables of each bit that an encoder makes of a pixel, channel by channel.
     """
 
     def __init__(
@@ -87,9 +108,15 @@ class LutBudget:
         *,
         caps: Sequence[int] = (),
         input_bits: int = 1,
+        encoded: Sequence[float] = (),
         family: str = "xc7",
     ) -> None:
         self.layers = layers
+        #: Tables of each input of the first layer, where all of them are there at once.
+        self.encoded: Tensor | None = None
+        if any(encoded) and not isinstance(layers[0], SparseBinaryConv2d):
+            self.encoded = torch.tensor(encoded).repeat_interleave(layers[0].fan_in // len(encoded))
+        self.q = 0.0
         self.costs: list[Tensor] = []
         self.caps: list[int] = []
         for number, layer in enumerate(layers):
@@ -104,6 +131,8 @@ class LutBudget:
                 costs = [SUM * input_bits * taps for taps in range(longest + 1)]
             else:
                 q = 0 if isinstance(layer.domain, Signed | Zero) else _q_bits(layer)
+                if q:
+                    self.q += SUM * (input_bits if not number else 1) * layer.weight[0].numel()
                 costs = neuron_costs(longest, q_bits=q, family=family)
             self.costs.append(torch.tensor(costs))
 
@@ -116,8 +145,13 @@ class LutBudget:
 
     @property
     def fixed(self) -> float:
-        """Tables that no choice of taps changes: the search for the largest score."""
-        return float(CLASS * len(self.layers[-1].weight))
+        """Tables that no choice of taps changes: the search for the largest score, and q."""
+        return CLASS * len(self.layers[-1].weight) + self.q
+
+    @property
+    def least(self) -> float:
+        """Tables that are taken whatever the budget is: what is fixed, and the scores' taps."""
+        return self.fixed + float(self.costs[-1][self.caps[-1]]) * len(self.layers[-1].weight)
 
     @property
     def largest(self) -> float:
@@ -213,9 +247,12 @@ class LutBudget:
         for number in reversed(range(len(self.layers))):
             costs = self.costs[number].to(read.device)
             total += float(costs[taps[number].clamp_max(len(costs) - 1)][read].sum())
-            if not number:
-                break
             neurons, inputs = columns[number].unbind(1)
+            if not number:
+                if self.encoded is not None:
+                    used = inputs[read[neurons]].unique()
+                    total += float(self.encoded.to(used.device)[used].sum())
+                break
             before = self.layers[number - 1]
             # What a neuron of the layer before is to this one: an input, a channel of a window,
             # or all places of a channel behind a flatten.

@@ -58,6 +58,8 @@ class TrainConfig:
         Share of the teacher in the loss, and the temperature that softens both outputs.
     validation : int
         Training images held out to choose the epoch by.
+    validation_seed : int
+        Chooses them; −1 leaves that to the seed.
     recalibrate : int
         Training images from which the batch-norm statistics are computed anew each epoch.
     rotate, shift, scale, shear : float
@@ -118,6 +120,7 @@ class TrainConfig:
     temperature: float = 4.0
     start: str = ""
     validation: int = 5000
+    validation_seed: int = -1
     recalibrate: int = 20000
     seed: int = 0
     device: str = "auto"
@@ -155,6 +158,7 @@ class TrainConfig:
             ("Temperature", self.temperature, 1e-3, 1e3),
             ("Threads", self.threads, 0, 1024),
             ("Validation", self.validation, 0, 10**9),
+            ("Validation seed", self.validation_seed, -1, 2**63 - 1),
             ("Workers", self.workers, 0, 1024),
         ):
             if not low <= number <= high:

@@ -20,7 +20,7 @@ from sbnn_hw import datasets
 from sbnn_hw.datasets import ImageFolder, Images
 from sbnn_hw.errors import ModelRejected, UsageError
 from sbnn_hw.files import check_writable, exclusive, remove_partials, write_atomically
-from sbnn_hw.train.budget import LutBudget
+from sbnn_hw.train.budget import LutBudget, input_costs
 from sbnn_hw.train.checkpoint import Checkpoint, load_checkpoint, read_tensors, save_checkpoint
 from sbnn_hw.train.config import TrainConfig
 from sbnn_hw.train.data import TrainingImages, split_validation, to_tensors
@@ -157,7 +157,8 @@ class Trainer:
         whole = images_of(images, workers=config.workers)
         self.model_config = config.model_config(whole.shape, classes)
         held_out = min(config.validation, len(whole) // 5)
-        self.images, self.validation = split_validation(whole, held_out, seed=config.seed)
+        by = config.seed if config.validation_seed < 0 else config.validation_seed
+        self.images, self.validation = split_validation(whole, held_out, seed=by)
         if len(self.images) < config.batch:
             raise ModelRejected(
                 f"Batch must be at most the {len(self.images)} training images, not {config.batch}"
@@ -193,7 +194,9 @@ class Trainer:
         )
         self.penalty = SparsityPenalty(config.gamma if config.method == "penalty" else 0.0)
         self.topk = TopK() if config.method == "topk" else None
-        self.budget = _budget_of(config, self.model) if config.method == "luts" else None
+        self.budget = (
+            _budget_of(config, self.model, whole.shape[2]) if config.method == "luts" else None
+        )
         self.steps_per_epoch = len(self.images) // config.batch
         self.epoch = 0
         self.best = _Best()
@@ -428,10 +431,21 @@ def choose_device(name: str) -> torch.device:
     return device
 
 
-def _budget_of(config: TrainConfig, model: nn.Sequential) -> LutBudget:
+def _budget_of(config: TrainConfig, model: nn.Sequential, channels: int) -> LutBudget:
     """Return the budget for the layers of a model; pixels that are integers have eight bits."""
-    integers = isinstance(model[0], InputEncoder) and model[0].kind == "integer"
-    return LutBudget(layers_of(model), caps=config.fan_in, input_bits=8 if integers else 1)
+    encoder = model[0]
+    integers = isinstance(encoder, InputEncoder) and encoder.kind == "integer"
+    encoded = input_costs(encoder) * channels if isinstance(encoder, InputEncoder) else ()
+    budget = LutBudget(
+        layers_of(model), caps=config.fan_in, input_bits=8 if integers else 1, encoded=encoded
+    )
+    if config.luts < budget.least:
+        raise ModelRejected(
+            f"A budget of {config.luts:,} LUTs is less than the {math.ceil(budget.least):,} that "
+            f"q, the scores and the search for the largest take; raise --luts, or cap the taps of "
+            f"the scores with a last --fan-in below {budget.caps[-1]}"
+        )
+    return budget
 
 
 def _by_decay(model: nn.Module, decay: float) -> list[dict[str, Any]]:
@@ -522,8 +536,10 @@ def _train(
         draw_log(trainer.history, plot_path, chosen=trainer.best.epoch)
     if not checkpoint.metrics["constraint_met"]:
         talk(
-            f"the share of ones never came down to {config.ec:.4g}; raise --gamma or --epochs, "
-            f"or use --method topk"
+            f"the budget of {config.luts:,} LUTs was never met; raise --luts or --epochs"
+            if config.method == "luts"
+            else f"the share of ones never came down to {config.ec:.4g}; raise --gamma or "
+            f"--epochs, or use --method topk"
         )
     talk(f"trained for {time.monotonic() - started:.0f} s")
     return checkpoint

@@ -305,7 +305,7 @@ def _xc7(flow: Flow) -> dict[str, Number]:
     verilog = flow.plan.out / VERILOG
     reads = {
         "verilog": file_digest(verilog),
-        "code": code_digest("sbnn_hw.yosys"),
+        "code": code_digest("sbnn_hw.yosys", "sbnn_hw.boards.nextpnr"),
         "yosys": flow.tools["yosys"],
     }
 
@@ -323,7 +323,9 @@ def _ecp5(flow: Flow, network: Network, options: "Options") -> dict[str, Number]
         "network": network.digest,
         "options": asdict(chosen),
         "part": [ECP5, ECP5_HZ],
-        "code": code_digest("sbnn_hw.rtl_gen", "sbnn_hw.netlist", "sbnn_hw.boards.nextpnr"),
+        "code": code_digest(
+            "sbnn_hw.rtl_gen", "sbnn_hw.netlist", "sbnn_hw.boards.nextpnr", "sbnn_hw.yosys"
+        ),
         "tools": [flow.tools[name] for name in ("amaranth", "yosys", "nextpnr")],
     }
 

@@ -28,7 +28,9 @@ def _share(value: float | None) -> str:
 
 def _rows(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
-    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)]) + "\n"
+    # A bar in a name would begin another cell.
+    cells = ([cell.replace("|", "\\|") for cell in row] for row in rows)
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in cells)]) + "\n"
 
 
 def markdown(results: dict[str, Any]) -> str:

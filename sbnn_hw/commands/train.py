@@ -82,6 +82,7 @@ OPTIONS: dict[str, list[tuple[str, Any, str, str]]] = {
         ("temperature", float, "T", "temperature of the distillation"),
         ("start", str, "CKPT", "checkpoint whose values to begin from, where names agree"),
         ("validation", int, "N", "training images held out to choose the epoch by"),
+        ("validation-seed", int, "S", "what they are chosen by (−1: the seed)"),
         ("recalibrate", int, "N", "images for the batch-norm statistics (0: keep running ones)"),
         ("seed", int, "S", "same seed and threads, same weights (on a CPU)"),
         ("device", str, "NAME", "auto (a GPU if there is one), cpu, cuda or cuda:N"),

@@ -1,5 +1,6 @@
 """The search itself: take a trial, train it, keep it if nothing beats it; until all are done."""
 
+import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sbnn_hw.errors import ModelRejected, OutputRefused
 from sbnn_hw.explore.cost import tables_of
-from sbnn_hw.explore.front import checkpoint_name, pareto, write_front
+from sbnn_hw.explore.front import JSON, checkpoint_name, pareto, write_front
 from sbnn_hw.explore.space import Space, make_config
 from sbnn_hw.files import in_turn
 from sbnn_hw.train.config import TrainConfig
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Search", "explore", "keep_front"]
 
 #: If so many trials were refused and none went well, the space is wrong.
-REFUSED = 3
+REFUSED = 10
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ def explore(
     search: Search, study: "Study", runner: "Runner", trials: int, say: Callable[[str], None]
 ) -> dict[str, Any]:
     """Run trials until the study has ``trials`` of them; return the front in plain values."""
+    _not_of_another(search.out, study.name)
     result = keep_front(search, study)
     refusals: list[ModelRejected] = []
     while (trial := study.take(trials)) is not None:
@@ -83,6 +85,19 @@ def explore(
     if running := result["trials"]["running"]:
         say(f"other processes are still at {running} trials")
     return result
+
+
+def _not_of_another(out: Path, study: str) -> None:
+    """Make sure that a folder does not have the front of another study: it would be replaced."""
+    try:
+        found = json.loads((out / JSON).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return
+    name = found.get("study") if isinstance(found, dict) else None
+    if name != study:
+        raise OutputRefused(
+            f"{out} has the front of the study {name!r}, not of {study!r}; give another --out"
+        )
 
 
 def _run(
@@ -105,6 +120,8 @@ def _run(
             data=search.data,
             epochs=search.epochs,
             validation=search.validation,
+            # The same images for all trials: an easy choice of them would win otherwise.
+            validation_seed=0,
             threads=search.threads,
         )
         say(f"trial {trial.number:4}  {describe(config)}")

@@ -38,7 +38,7 @@ _TABLES = {
 #: What the command, or the rest of the space, decides; files are not searched over either.
 _NOT_HERE = {
     *("model", "data", "encoder", "thresholds", "ec", "method", "luts", "fan_in", "epochs"),
-    *("validation", "threads", "workers", "device", "start", "teacher", "width"),
+    *("validation", "validation_seed", "threads", "workers", "device", "start", "teacher", "width"),
 }
 _DEFAULTS = {field.name: field.default for field in fields(TrainConfig)}
 _TRAINING = {
