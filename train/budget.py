@@ -250,8 +250,9 @@ class LutBudget:
             neurons, inputs = columns[number].unbind(1)
             if not number:
                 if self.encoded is not None:
-                    used = inputs[read[neurons]].unique()
-                    total += float(self.encoded.to(used.device)[used].sum())
+                    used = torch.zeros_like(self.encoded, dtype=torch.bool)
+                    used[inputs[read[neurons]].cpu()] = True
+                    total += float(self.encoded[used].sum())
                 break
             before = self.layers[number - 1]
             # What a neuron of the layer before is to this one: an input, a channel of a window,
