@@ -77,7 +77,10 @@ def main() -> None:
         "luts": f"a budget of {training.get('luts', 0):,} tables, fan-in at most {caps}",
     }
     encoder = network.stages[0].operation
-    at = ", ".join(map(str, encoder.thresholds[0])) if isinstance(encoder, Encode) else "none"
+    sees = "8-bit pixels"
+    if isinstance(encoder, Encode):
+        at = ", ".join(map(str, encoder.thresholds[0]))
+        sees = f"{checkpoint.config.encoder or 'threshold'} encoder, thresholds {at}"
     dense = training["domain"] == "bnn"
     others = [load_checkpoint(path) for path in args.beside]
     accuracies = [
@@ -87,8 +90,7 @@ def main() -> None:
     command = f"sbnn-hw train --recipe {args.recipe}{root} --out models/{args.model.name}"
     rows = {
         "data": f"{training['data']}, {len(test):,} test images",
-        "topology": f"{training['model']}, {checkpoint.config.encoder or 'threshold'} encoder, "
-        f"thresholds {at}",
+        "topology": f"{training['model']}, {sees}",
         "domain": domain,
         "sparsity by": "" if dense else by[training["method"]],
         "ones (U)": f"{ones:,} of {weights:,}",
