@@ -8,7 +8,7 @@ import argparse
 from pathlib import Path
 
 from sbnn_hw import datasets
-from sbnn_hw.bench.measure import hardware_options
+from sbnn_hw.bench.measure import ALL, SYNTHESISED, hardware_options
 from sbnn_hw.bops import count, entropy
 from sbnn_hw.files import write_atomically
 from sbnn_hw.netlist import Encode, Network
@@ -25,13 +25,10 @@ EXTENSIONS = {
     "bnn": "dense: every weight is −1 or +1; here to be compared with",
 }
 
-#: Larger networks are not synthesised; `sbnn-hw bench` computes their tables.
-SYNTHESISED = 200_000
-
 
 def _cells(path: Path, network: Network) -> dict[str, str]:
     if network.connections > SYNTHESISED:
-        luts = estimate(network, "xc7", searched=1 << 30).luts
+        luts = estimate(network, "xc7", searched=ALL).luts
         return {"xc7, computed from the heaps' costs": f"{luts:,} LUTs"}
     design = generate(network, hardware_options(path))
     cells = synthesise(design.verilog, "xc7").counts

@@ -3,7 +3,7 @@
 import numpy as np
 from amaranth import *
 
-from sbnn_hw.rtl_gen.build import add_up, gather_columns, look_up
+from sbnn_hw.rtl_gen.build import add_up, gather_columns, look_up, select
 from sbnn_hw.rtl_gen.core import Core
 
 __all__ = ["Accumulate", "Number", "Repeat", "count_at", "most_at_once", "places_of", "select_part"]
@@ -135,27 +135,8 @@ class Accumulate(Core):
 def select_part(logic, bits, part, size, family):
     """Choose one part of a pixel: so many of its bits, by the number of the part."""
     return [
-        _select(logic, bits[number::size], part, family) for number in range(min(size, len(bits)))
+        select(logic, bits[number::size], part, family) for number in range(min(size, len(bits)))
     ]
-
-
-def _select(logic, options, part, family):
-    """Choose one of some literals by its number; numbers beyond the last never come."""
-    part = part[: (len(options) - 1).bit_length()]
-    count = len(options)
-    if count + len(part) <= family.inputs:
-        # Bits of the number above, the options below; what never comes is left at zero.
-        table = sum(
-            1 << (case | which << count)
-            for which in range(count) for case in range(1 << count) if case >> which & 1
-        )
-        return logic.table(table, [*options, *part])
-    # Four in a table with the two bits that choose among them, where it has six inputs.
-    chosen = 2 if family.inputs >= 6 and len(part) % 2 == 0 else 1
-    size = 1 << len(part) - chosen
-    groups = [options[at : at + size] for at in range(0, count, size)]
-    ends = [_select(logic, group, part[:-chosen], family) for group in groups]
-    return _select(logic, ends, part[-chosen:], family)
 
 
 def count_at(logic, taps, values, place, name, family):

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from sbnn_hw.rtl_gen.heap import Family, Move, apply_free, free_move, outgoing, plan
 from sbnn_hw.rtl_gen.logic import FALSE, TRUE, Logic, table_of
 
-__all__ = ["Columns", "add_up", "gather_columns", "look_up", "look_up_cost", "reaches"]
+__all__ = ["Columns", "add_up", "gather_columns", "look_up", "look_up_cost", "reaches", "select"]
 
 #: How many chains in a row may wait for one bit: the more, the cheaper sums are, and the deeper.
 CHAINED = 12
@@ -266,9 +266,7 @@ def look_up(logic: Logic, answers: int, bits: Sequence[int], family: Family) -> 
     size = 1 << len(bits) - chosen
     parts = [answers >> n * size & (1 << size) - 1 for n in range(1 << chosen)]
     ends = [look_up(logic, part, bits[:-chosen], family) for part in parts]
-    # Below, the parts' literals; above, the bits that choose one.
-    choice = sum((i >> (i >> len(ends)) & 1) << i for i in range(1 << len(ends) + chosen))
-    return logic.table(choice, [*ends, *bits[-chosen:]])
+    return select(logic, ends, bits[-chosen:], family)
 
 
 def look_up_cost(inputs: int, family: Family) -> int:
@@ -285,3 +283,24 @@ def _choosing(inputs: int, family: Family) -> int:
     One too many inputs are two parts, not four: three tables, not five.
     """
     return 2 if family.inputs >= 6 and (inputs - family.inputs) % 2 == 0 else 1
+
+
+def select(logic: Logic, options: Sequence[int], number: Sequence[int], family: Family) -> int:
+    """Choose one of some literals by its number; numbers beyond the last never come."""
+    number = number[: (len(options) - 1).bit_length()]
+    count = len(options)
+    if count + len(number) <= family.inputs:
+        # Below, the options; above, the bits of the number. What never comes is left at zero.
+        table = sum(
+            1 << (case | which << count)
+            for which in range(count)
+            for case in range(1 << count)
+            if case >> which & 1
+        )
+        return logic.table(table, [*options, *number])
+    # Four in a table with the two bits that choose among them, where it has six inputs.
+    chosen = 2 if family.inputs >= 6 and len(number) % 2 == 0 else 1
+    size = 1 << len(number) - chosen
+    groups = [options[at : at + size] for at in range(0, count, size)]
+    ends = [select(logic, group, number[:-chosen], family) for group in groups]
+    return select(logic, ends, number[-chosen:], family)

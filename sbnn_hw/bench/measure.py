@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from sbnn_hw.rtl_gen.lower import Options
 
 __all__ = [
+    "ALL",
+    "SYNTHESISED",
     "Dense",
     "Setup",
     "dense_beside",
@@ -60,7 +62,7 @@ SYNTHESISED, SYNTHESISED_QUICK = 200_000, 20_000
 QUICK, TOGGLED, TOGGLED_QUICK = 1_000, 1_000, 100
 
 #: Fan-ins are all looked up: none is this large.
-_ALL = 1 << 30
+ALL = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -456,7 +458,7 @@ def measure_dense(dense: Dense, setup: Setup, options: "Options") -> dict[str, A
         def estimated() -> dict[str, Any]:
             from sbnn_hw.rtl_gen.estimate import estimate
 
-            return {"luts": estimate(network, "xc7", searched=_ALL).luts}
+            return {"luts": estimate(network, "xc7", searched=ALL).luts}
 
         found = _keep(steps, "table", reads, estimated)
         by = f"sbnn-hw {__version__}, the heaps' costs"
