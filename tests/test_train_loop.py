@@ -14,11 +14,13 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from sbnn_hw import datasets
 from sbnn_hw.errors import ModelRejected, OutputRefused, UsageError
 from sbnn_hw.files import exclusive
 from sbnn_hw.train import TrainConfig, load_checkpoint, train
 from sbnn_hw.train.checkpoint import used_values
 from sbnn_hw.train.loop import Trainer, training_loss
+from sbnn_hw.train.progress import Progress
 
 QUICK = TrainConfig(
     model="digits", data="digits", ec=0.1, xi_bits=6, epochs=4, batch=64, mixup=0.3, crop=1,
@@ -284,3 +286,30 @@ def test_refusals(digits):
         match=r"^EC \(the share of ones, 1 − sparsity\) must be between 1e-09 and 1, not 0$",
     ):
         replace(QUICK, ec=0)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_few_bits_are_for_the_steps_alone(precision):
+    """Statistics, validation and latent weights have all their bits, whatever a step computes in."""
+    images, classes = datasets.find("digits").open("train", None)
+    trainer = Trainer(
+        replace(QUICK, epochs=1, precision=precision, domain="signed", xi_bits=None,
+                method="luts", luts=900, gradient="identity", mixup=0.0),
+        images, classes=classes,
+    )  # fmt: skip
+    seen: dict[bool, set[torch.dtype]] = {True: set(), False: set()}
+    for layer in trainer.layers:
+        layer.register_forward_hook(lambda module, _, y: seen[module.training].add(y.dtype))
+    row = trainer.run_epoch(Progress(1, quiet=True, stream=sys.stderr))
+    assert torch.float32 in seen[False]
+    assert len(seen[False]) == 1
+    assert getattr(torch, precision) in seen[True]
+    assert {value.dtype for value in trainer.model.parameters()} == {torch.float32}
+    assert row["validation"] > 0.2
+
+
+def test_precision_is_one_of_two():
+    with pytest.raises(
+        ModelRejected, match=r"^Precision must be one of float32, bfloat16, not 'half'$"
+    ):
+        replace(QUICK, precision="half")

@@ -17,6 +17,7 @@ __all__ = ["LR_SCHEDULES", "METHODS", "SCHEDULES", "TrainConfig", "check_device"
 
 METHODS = ("penalty", "topk", "luts", "none")
 SCHEDULES = ("constant", "cubic")
+PRECISIONS = ("float32", "bfloat16")
 LR_SCHEDULES = ("cosine", "linear", "constant")
 
 
@@ -72,6 +73,9 @@ class TrainConfig:
         real-valued weights of ReActNet's first step.
     device : str
         Where to train: ``auto`` (a GPU if there is one), ``cpu``, ``cuda`` or ``cuda:1``.
+    precision : str
+        What convolutions and matrix products of a training step are computed in. Statistics,
+        validation and the fold never use ``bfloat16``, which is faster where the processor has it.
     workers : int
         Processes that decode the images of a folder (0: none but this one). They change no batch.
     threads : int
@@ -124,6 +128,7 @@ class TrainConfig:
     recalibrate: int = 20000
     seed: int = 0
     device: str = "auto"
+    precision: str = "float32"
     workers: int = 0
     threads: int = 0
 
@@ -132,6 +137,7 @@ class TrainConfig:
             ("Method", self.method, METHODS),
             ("EC schedule", self.ec_schedule, SCHEDULES),
             ("Learning-rate schedule", self.lr_schedule, LR_SCHEDULES),
+            ("Precision", self.precision, PRECISIONS),
         ):
             if value not in choices:
                 raise ModelRejected(f"{name} must be one of {', '.join(choices)}, not {value!r}")

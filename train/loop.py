@@ -224,6 +224,11 @@ class Trainer:
         }[self.config.lr_schedule]
         return self.config.lr * factor
 
+    def _precision(self) -> torch.autocast:
+        """Return the context in which the products of a step are computed."""
+        few = self.config.precision == "bfloat16"
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=few)
+
     def _spend(self, step: int) -> None:
         """Choose the taps that the budget at this step allows."""
         assert self.budget is not None
@@ -253,9 +258,13 @@ class Trainer:
             self.topk.refresh(self.layers, ec)
         if self.budget and step % TOPK_EVERY == 0:
             self._spend(step)
-        with torch.no_grad():
-            teacher = self.teacher(pixels) if self.teacher is not None else None
-        outputs = self.forward(pixels)
+        with self._precision():
+            with torch.no_grad():
+                teacher = self.teacher(pixels) if self.teacher is not None else None
+            outputs = self.forward(pixels)
+        # The loss is not computed in few bits.
+        outputs = outputs.to(pixels.dtype)
+        teacher = teacher.to(pixels.dtype) if teacher is not None else None
         loss = training_loss(
             outputs,
             targets,

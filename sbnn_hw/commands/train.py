@@ -86,6 +86,7 @@ OPTIONS: dict[str, list[tuple[str, Any, str, str]]] = {
         ("recalibrate", int, "N", "images for the batch-norm statistics (0: keep running ones)"),
         ("seed", int, "S", "same seed and threads, same weights (on a CPU)"),
         ("device", str, "NAME", "auto (a GPU if there is one), cpu, cuda or cuda:N"),
+        ("precision", str, "NAME", "of a step's products: float32 or bfloat16"),
         ("workers", int, "N", "processes that decode images of a folder (0: none)"),
         ("threads", int, "N", "threads of torch (0: as many as it chooses)"),
     ],
