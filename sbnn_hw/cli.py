@@ -4,6 +4,7 @@ import argparse
 import importlib
 import logging
 import os
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -70,6 +71,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     logger.handlers = [handler]
     logger.setLevel(logging.INFO)
     logger.propagate = False
+    if argv is None:
+        # Ended by a program as by a person: the tools that it started end with it.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
     chosen = next((argument for argument in arguments if argument in COMMANDS), None)
     args = _parser(chosen).parse_args(arguments)
     try:

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 from conftest import ROOT
@@ -219,6 +220,34 @@ def test_interrupt_is_not_a_traceback(monkeypatch, capsys):
     monkeypatch.setattr("sbnn_hw.commands.doctor.run", interrupted)
     assert run("doctor") == 130
     assert capsys.readouterr().err.strip() == "W: interrupted"
+
+
+def test_ended_by_a_program_it_ends_its_tools(tmp_path):
+    """A tool that runs for an hour must not go on without the command that asked for it."""
+    tool = tmp_path / "tool"
+    code = (
+        "import subprocess, sys\n"
+        "import sbnn_hw.commands.doctor as doctor\n"
+        "from sbnn_hw.cli import main\n"
+        f"started = 'echo $$ > {tool.name}.part; mv {tool.name}.part {tool.name}; exec sleep 600'\n"
+        "doctor.run = lambda args: subprocess.run(['sh', '-c', started], check=True)\n"
+        "sys.argv = ['sbnn-hw', 'doctor']\n"
+        "sys.exit(main())\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    )
+    while not tool.exists():
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.terminate()
+    assert process.communicate(timeout=30)[1] == "W: interrupted\n"
+    assert process.returncode == 130
+    # It may be left to whoever buries the dead, but it does not run.
+    state = subprocess.run(
+        ["ps", "-o", "stat=", "-p", tool.read_text().strip()], capture_output=True, text=True
+    )
+    assert state.stdout.strip()[:1] in ("", "Z")
 
 
 def test_paths_with_spaces_and_quotes(trained, tmp_path, capsys):

@@ -3,7 +3,6 @@
 import argparse
 import json
 import logging
-import signal
 from pathlib import Path
 
 from sbnn_hw.errors import UsageError
@@ -74,8 +73,6 @@ def run(args: argparse.Namespace) -> None:
         sources, divisor=DIVISOR, leds=_LEDS, progress=lambda text: logger.info("%s", text)
     )
     terminal = Terminal(Line(path, divisor=DIVISOR, noise=args.noise, seed=args.seed))
-    # Ended by a program as well as by a person, it leaves no link behind.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         port = _make_link(args.link, terminal.port) if args.link else terminal.port
         print(f"port  {port}", flush=True)
