@@ -15,8 +15,8 @@ from sbnn_hw.netlist import Encode, Network
 from sbnn_hw.rtl_gen.design import generate
 from sbnn_hw.rtl_gen.estimate import estimate
 from sbnn_hw.train import TrainConfig, fold_checkpoint, load_checkpoint
-from sbnn_hw.train.recipes import load_recipe
-from sbnn_hw.yosys import synthesise
+from sbnn_hw.train.recipes import load_recipe, recipe_needs
+from sbnn_hw.yosys import Counts, synthesise
 
 #: What the domains are called beyond their names.
 EXTENSIONS = {
@@ -26,12 +26,15 @@ EXTENSIONS = {
 }
 
 
+def _counts(path: Path, network: Network) -> Counts:
+    return synthesise(generate(network, hardware_options(path)).verilog, "xc7").counts
+
+
 def _cells(path: Path, network: Network) -> dict[str, str]:
     if network.connections > SYNTHESISED:
         luts = estimate(network, "xc7", searched=ALL).luts
         return {"xc7, computed from the heaps' costs": f"{luts:,} LUTs"}
-    design = generate(network, hardware_options(path))
-    cells = synthesise(design.verilog, "xc7").counts
+    cells = _counts(path, network)
     text = f"{cells.luts:,} LUTs, {cells.flip_flops:,} FFs, {cells.brams} BRAM, {cells.dsps} DSP"
     return {"xc7 by Yosys": text}
 
@@ -41,7 +44,10 @@ def _require_recipe(path: Path, recipe: str) -> None:
     wanted = TrainConfig(**load_recipe(recipe)).to_dict()
     for key, value in load_checkpoint(path).training.items():
         value = tuple(value) if isinstance(value, list) else value
-        if key not in ("seed", "padding_value") and value != wanted[key]:
+        # Files are named by whoever trains.
+        if key in ("seed", "padding_value", *recipe_needs(recipe)):
+            continue
+        if value != wanted[key]:
             raise SystemExit(f"{path} has {key} = {value!r}, but recipe {recipe} {wanted[key]!r}")
 
 
@@ -80,11 +86,11 @@ def main() -> None:
         sees = f"{checkpoint.config.encoder or 'threshold'} encoder, thresholds {at}"
     dense = training["domain"] == "bnn"
     others = [load_checkpoint(path) for path in args.beside]
-    accuracies = [
-        fold_checkpoint(path).network.accuracy(test.pixels, test.labels) for path in args.beside
-    ]
+    networks = [fold_checkpoint(path).network for path in args.beside]
     root = "" if training["data"] == "digits" else " --data-root DIR"
-    command = f"sbnn-hw train --recipe {args.recipe}{root} --out models/{args.model.name}"
+    needs = recipe_needs(args.recipe)
+    given = "".join(f" --{name} {Path(training[name]).name}" for name in needs)
+    command = f"sbnn-hw train --recipe {args.recipe}{root}{given} --out models/{args.model.name}"
     rows = {
         "data": f"{training['data']}, {len(test):,} test images",
         "topology": f"{training['model']}, {sees}",
@@ -97,9 +103,10 @@ def main() -> None:
         "test accuracy of the netlist": f"{accuracy:.2%}",
         "validation accuracy": f"{metrics['validation']:.2%}",
         "epoch, seed": f"{metrics['epoch']} of {training['epochs']}, {training['seed']}",
-        "other seeds, validation and test": "; ".join(
-            f"{other.training['seed']}: {other.metrics['validation']:.2%}, {reached:.2%}"
-            for other, reached in zip(others, accuracies, strict=True)
+        "other seeds: validation, test, LUTs": "; ".join(
+            f"{other.training['seed']}: {other.metrics['validation']:.2%}, "
+            f"{found.accuracy(test.pixels, test.labels):.2%}, {_counts(path, found).luts:,}"
+            for path, other, found in zip(args.beside, others, networks, strict=True)
         ),
         **_cells(args.model, network),
         "training time": f"{args.seconds:.0f} s with {training['threads']} thread(s)",
@@ -111,6 +118,7 @@ def main() -> None:
     lines += [
         "", "The epoch was chosen on validation images held out from the training set, never on",
         "test images. Made by", "", "```", command, "```", "",
+        *(f"where `{Path(training[name]).name}` is {what}," for name, what in needs.items()),
         "with the versions of `constraints.txt`; this card by `bench/card.py`.",
     ]  # fmt: skip
     text = "\n".join(lines) + "\n"
