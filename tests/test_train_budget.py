@@ -171,3 +171,29 @@ def test_a_budget_that_the_scores_alone_exceed_is_refused():
     )
     with pytest.raises(ModelRejected, match=r"30 LUTs is less than the 230 that .* below 16"):
         Trainer(config, images, classes=10)
+
+
+@pytest.mark.parametrize("domain", ["zero", "learned", "signed"])
+def test_classes_do_not_all_tap_the_same(domain):
+    """With every input tapped the scores of all classes would be equal, but for signs."""
+    layers = made(domain)
+    budget = LutBudget(layers)
+    budget.refresh(1e9)
+    taps = (layers[-1].signs() != (0 if domain == "signed" else -1)).sum(1)
+    assert taps.tolist() == [30 if domain == "signed" else 15] * 4
+    assert not budget.constant
+    assert LutBudget(layers, caps=(6, 6, 20)).caps[-1] == 20
+    assert LutBudget(layers, caps=(6, 6, 30)).constant == (domain != "signed")
+
+
+def test_scores_that_are_all_the_same_are_refused():
+    images = datasets.find("digits").load("train")
+    config = TrainConfig(
+        model="mlp:30", data="digits", domain="zero", method="luts", luts=900, fan_in=(6, 30)
+    )
+    with pytest.raises(
+        ModelRejected,
+        match=r"^With all 30 taps every class has the same score in the domain zero; cap the taps "
+        r"of the scores with a last --fan-in of about 15$",
+    ):
+        Trainer(config, images, classes=10)

@@ -86,9 +86,10 @@ class LutBudget:
     The scores are not priced: their latent weights are of another size than those before a batch
     norm, and every class needs its taps. Each class keeps its largest, up to the cap. Behind a map
     that arrives a pixel at a time taps are in tables that are there anyway, so that a class may
-    have them all. Sums of all inputs (q) are counted, and bits that an encoder makes for taps of
-    a first layer that sees whole images; what convolutions need to keep lines, and to encode one
-    pixel, is not.
+    have them all if they are signed. If not, classes with the same taps have the same score: half
+    of them are the cap that is not given. Sums of all inputs (q) are counted, and bits that an
+    encoder makes for taps of a first layer that sees whole images; what convolutions need to keep
+    lines, and to encode one pixel, is not.
 
     Parameters
     ----------
@@ -124,6 +125,9 @@ class LutBudget:
             longest = min(layer.fan_in, LONGEST)
             if isinstance(layer, SparseBinaryScores):
                 longest = min(layer.fan_in, max(LONGEST, cap))
+                if not layer.domain.signed:
+                    # Classes that tap every input, or nearly, all say the same.
+                    longest = min(longest, max(cap, layer.fan_in // 2, 1))
             self.caps.append(min(cap, longest) if cap else longest)
             if isinstance(layer, SparseBinaryScores):
                 costs = score_costs(longest, self._map_before(number))
@@ -147,6 +151,12 @@ class LutBudget:
     def fixed(self) -> float:
         """Tables that no choice of taps changes: the search for the largest score, and q."""
         return CLASS * len(self.layers[-1].weight) + self.q
+
+    @property
+    def constant(self) -> bool:
+        """Whether every class must tap every input, so that their scores are the same."""
+        last = self.layers[-1]
+        return not last.domain.signed and self.caps[-1] == last.fan_in > 1
 
     @property
     def least(self) -> float:

@@ -448,6 +448,12 @@ def _budget_of(config: TrainConfig, model: nn.Sequential, channels: int) -> LutB
     budget = LutBudget(
         layers_of(model), caps=config.fan_in, input_bits=8 if integers else 1, encoded=encoded
     )
+    if budget.constant:
+        most = budget.caps[-1]
+        raise ModelRejected(
+            f"With all {most:,} taps every class has the same score in the domain {config.domain}; "
+            f"cap the taps of the scores with a last --fan-in of about {most // 2:,}"
+        )
     if config.luts < budget.least:
         raise ModelRejected(
             f"A budget of {config.luts:,} LUTs is less than the {math.ceil(budget.least):,} that "
