@@ -13,6 +13,8 @@ __all__ = ["emit", "pair_tables"]
 
 #: Registers in a row from which synthesis makes a shift register in tables.
 SHIFTED = 3
+#: Bits of a register. Tools take a time that grows with the square of it.
+WIDEST = 512
 
 
 def pair_tables(logic: Logic, nets: Iterable[int], ranks: Ranks,
@@ -107,13 +109,14 @@ def emit(m: Module, logic: Logic, inputs: Value, outputs: Sequence[int], ranks: 
             (f"rank{rank}", [net for net in kept[rank] if net not in waits]),
             (f"wait{rank}", [net for net in kept[rank] if net in waits]),
         ):
-            if not nets:
-                continue
-            held = Signal(len(nets), name=name, reset_less=name.startswith("rank"))
-            with m.If(enable):
-                m.d.sync += held.eq(Cat(signals[net, rank] for net in nets))
-            for net, bit in zip(nets, held, strict=True):
-                signals[net, rank + 1] = bit
+            for part, at in enumerate(range(0, len(nets), WIDEST)):
+                some = nets[at : at + WIDEST]
+                called = f"{name}_{part}" if len(nets) > WIDEST else name
+                held = Signal(len(some), name=called, reset_less=name.startswith("rank"))
+                with m.If(enable):
+                    m.d.sync += held.eq(Cat(signals[net, rank] for net in some))
+                for net, bit in zip(some, held, strict=True):
+                    signals[net, rank + 1] = bit
 
     computed = [net for net in ranks.nets if logic.reads[net]]
     write = _Xc7(split_pairs) if family == "xc7" else _WRITERS[family]
