@@ -38,9 +38,9 @@ def small(seed=7, kind=random_vector_network):
     return kind(np.random.default_rng(seed))
 
 
-def flat_network(layer, *, inputs, name="hidden"):
+def flat_network(layer, *, inputs, name="hidden", scores=None):
     """Return input → layer → two classes."""
-    taps = Taps.from_dense(np.eye(2, len(layer.taps), dtype=int))
+    taps = scores or Taps.from_dense(np.eye(2, len(layer.taps), dtype=int))
     scores = Scores(taps=taps, negative=False, shift=0, offsets=np.zeros(2))
     stages = (
         Stage("flatten", Flatten(), (-1,)),
@@ -55,6 +55,24 @@ def test_the_same_network_gives_the_same_bytes(family):
     first, second = (generate(small(), Options(family=family)) for _ in range(2))
     assert first.verilog == second.verilog
     assert first.to_json() == second.to_json()
+
+
+def test_no_register_is_so_wide_that_tools_slow_down():
+    rng = np.random.default_rng(5)
+    neurons, inputs = 300, 40
+    taps = Taps.from_dense((rng.random((neurons, inputs)) < 0.22).astype(int))
+    layer = Linear(
+        taps=taps, xi=0, k=0, thresholds=taps.fan_in[None] // 2, flips=np.zeros(neurons, bool),
+        fixed=np.zeros(0, int),
+    )  # fmt: skip
+    scores = Taps.from_dense(np.arange(neurons) % 2 == [[0], [1]])
+    network = flat_network(layer, inputs=inputs, scores=scores)
+    design = generate(network, Options(family="xc7", levels_per_stage=1))
+    found = re.findall(r"reg \[(\d+):0\] ((?:rank|wait)\w+)", design.verilog)
+    assert max(int(high) + 1 for high, _ in found) == 512
+    assert any(name.endswith("_1") for _, name in found)
+    pixels = random_images(rng, network, 50)
+    assert check_agreement(network, design.verilog, design.description, pixels).equal
 
 
 def test_the_text_tells_nothing_of_tools_and_places():

@@ -215,6 +215,34 @@ def test_cost_is_never_less_than_what_is_built(family):
     assert set(saved) == {0} if FAMILIES[family].paired else set(saved) <= {0, 1}
 
 
+def test_tables_come_out_with_their_names_and_contents():
+    text = """module top(input [5:0] i, output a, output b, output c);
+        LUT6_2 #(.INIT(64'h123456789abcdef0)) pair(
+            .I0(i[0]), .I1(i[1]), .I2(i[2]), .I3(i[3]), .I4(i[4]), .I5(i[5]), .O5(a), .O6(b));
+        LUT3 #(.INIT(8'h96)) single(.I0(i[0]), .I1(i[1]), .I2(i[2]), .O(c));
+    endmodule"""
+    for light in (False, True):
+        made = synthesise(text, "xc7", light=light)
+        assert made.counts.cells == {"LUT6_2": 1, "LUT3": 1}
+        assert "64'h123456789abcdef0" in made.netlist
+        assert "8'h96" in made.netlist
+        assert "opaque" not in made.netlist
+
+
+def test_light_synthesis_counts_about_the_same():
+    network = random_vector_network(np.random.default_rng(3))
+    text = generate(network, Options(family="xc7")).verilog
+    whole, light = (synthesise(text, "xc7", light=light).counts for light in (False, True))
+    assert light.flip_flops == whole.flip_flops > 0
+    assert light.cells["LUT6_2"] == whole.cells["LUT6_2"] > 0
+    assert whole.luts <= light.luts <= 1.05 * whole.luts
+
+
+def test_light_synthesis_is_for_7_series():
+    with pytest.raises(UsageError, match=r"^Light synthesis is for the family xc7, not 'ecp5'$"):
+        synthesise("", "ecp5", light=True)
+
+
 def test_split_pairs_count_as_two_tables():
     whole, tables = built(SAMPLE, "xc7")
     split, _ = built(SAMPLE, "xc7", split_pairs=True)

@@ -58,6 +58,9 @@ ECP5, ECP5_HZ = "LFE5U-85F-6BG381C", 100_000_000
 #: Dense networks up to so many connections are synthesised; a quick run leaves more to the table.
 SYNTHESISED, SYNTHESISED_QUICK = 200_000, 20_000
 
+#: Dense networks of more connections are synthesised lightly: memory would not do otherwise.
+HEAVY = 50_000
+
 #: Images of a quick run, and those whose toggles are counted.
 QUICK, TOGGLED, TOGGLED_QUICK = 1_000, 1_000, 100
 
@@ -283,8 +286,10 @@ def _simulated(verdict: dict[str, Any], tools: dict[str, str]) -> dict[str, Numb
     }
 
 
-def _resources(counts: Mapping[str, Any], tools: dict[str, str]) -> dict[str, Number]:
-    by = f"yosys {tools['yosys']}, {FAMILIES['xc7']}"
+def _resources(
+    counts: Mapping[str, Any], tools: dict[str, str], *, light: bool = False
+) -> dict[str, Number]:
+    by = f"yosys {tools['yosys']}, {FAMILIES['xc7']}{', abc in place of abc9' if light else ''}"
     units = {
         "luts": "LUT",
         "flip_flops": "flip-flops",
@@ -438,6 +443,7 @@ def measure_dense(dense: Dense, setup: Setup, options: "Options") -> dict[str, A
         "tools": [setup.tools[name] for name in ("amaranth", "yosys")],
     }
     numbers: dict[str, Number] = {}
+    light = network.connections > HEAVY
     if network.connections <= setup.dense_limit:
 
         def find() -> dict[str, Any]:
@@ -446,13 +452,13 @@ def measure_dense(dense: Dense, setup: Setup, options: "Options") -> dict[str, A
             progress("dense", f"generating {network.connections:,} connections")
             design = generate_text(network, options)
             progress("dense", "Yosys: the dense network")
-            found = _plain_counts(synthesise(design.verilog, "xc7").counts)
+            found = _plain_counts(synthesise(design.verilog, "xc7", light=light).counts)
             return found | {"latency": design.description["latency"]}
 
         found = _keep(steps, "dense", reads, find)
         by = f"sbnn-hw {__version__}"
         latency = {"latency": number(found["latency"], "clocks", by, "computed")}
-        numbers |= _resources(found, setup.tools) | latency
+        numbers |= _resources(found, setup.tools, light=light) | latency
     else:
 
         def estimated() -> dict[str, Any]:
