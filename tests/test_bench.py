@@ -12,6 +12,7 @@ from random_models import scramble
 
 from sbnn_hw.bench import table
 from sbnn_hw.bench.dense import dense_layer, densify
+from sbnn_hw.bench.earlier import read_earlier
 from sbnn_hw.bench.measure import SYNTHESISED, Setup
 from sbnn_hw.bench.numbers import number
 from sbnn_hw.bench.plot import front, make_figure, points_of, text_box
@@ -437,6 +438,59 @@ def test_second_run_measures_nothing_and_writes_the_same(benched):
     assert {path: path.stat().st_mtime_ns for path in notes} == notes
     assert not list(place.rglob("*.part"))
     assert not list(place.rglob("*.lock"))
+
+
+def test_models_are_added_to_an_earlier_run(benched, tmp_path, capsys):
+    place, _, _ = benched
+    out, work = tmp_path / "out", place / "work"
+    out.mkdir()
+    earlier = json.loads((place / "out" / "bench.json").read_text())
+    # Two models measured by other code, one of them measured again now; a dense one beside the other.
+    old = earlier["models"][0] | {"measured_by": "other code", "dense": "d1"}
+    beside = earlier["dense"][0] | {"id": "d1", "name": "dense, earlier"}
+    earlier["models"] = [old | {"name": "aged"}, old | {"numbers": {}}]
+    earlier["dense"] = [beside, beside | {"id": "d2", "name": "nobody's"}]
+    (out / "bench.json").write_text(json.dumps(earlier))
+    model = str(place / "models" / "tiny.pt")
+    arguments = ["bench", "--models", model, "--out", str(out), "--work", str(work), "--add"]
+    assert main(arguments) == 0
+    results = json.loads((out / "bench.json").read_text())
+    assert [entry["name"] for entry in results["models"]] == ["aged", "tiny"]
+    assert results["models"][0] == earlier["models"][0]
+    assert results["models"][1]["numbers"]["accuracy"]["value"] > 0
+    assert results["models"][1]["measured_by"] == results["measured_by"] != "other code"
+    assert [entry["name"] for entry in results["dense"]] == [
+        "dense mlp:6 (digits)",
+        "dense, earlier",
+    ]
+    text = (out / "bench.md").read_text()
+    assert "| `aged`ᵉ |" in text
+    assert "| `tiny` |" in text
+    assert "ᵉ measured earlier" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (None, r"No results at .* to add to \(No such file or directory\); leave --add away"),
+        ("{", r"has no results of sbnn-hw bench; leave --add away"),
+        ("[]", r"has no results of sbnn-hw bench; leave --add away"),
+        (
+            '{"schema": 1, "quick": true, "models": [], "dense": []}',
+            r"is of another form, or of a quick run; leave --add away",
+        ),
+        (
+            '{"schema": 1, "quick": false, "models": [{"name": "a", "dense": "x"}], "dense": []}',
+            r"has no results of sbnn-hw bench; leave --add away",
+        ),
+    ],
+)
+def test_nothing_is_added_to_what_is_no_earlier_run(tmp_path, text, says):
+    path = tmp_path / "bench.json"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(UsageError, match=says):
+        read_earlier(path, quick=False)
 
 
 def test_a_failed_run_leaves_the_readme_alone(benched):

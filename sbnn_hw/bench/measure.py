@@ -44,6 +44,7 @@ __all__ = [
     "hardware_options",
     "measure_dense",
     "measure_model",
+    "measured_by",
     "model_facts",
     "prepare_dense",
     "require_all",
@@ -257,8 +258,16 @@ def measure_model(path: Path, setup: Setup) -> tuple[dict[str, Any], list[SbnnEr
         "numbers": numbers,
         "problems": problems,
         "topology": facts.topology,
+        "measured_by": measured_by(setup.tools),
     }
     return entry, errors
+
+
+def measured_by(tools: Mapping[str, str]) -> str:
+    """Return a digest of the code and tools that make hardware, simulate and count it."""
+    code = ("rtl_gen", "sim", "netlist", "yosys", "boards.nextpnr")
+    own = code_digest(*(f"sbnn_hw.{name}" for name in code))
+    return value_digest([own, dict(tools)])[:16]
 
 
 def hardware_options(path: Path) -> "Options":

@@ -12,6 +12,7 @@ from sbnn_hw.bench.measure import (
     hardware_options,
     measure_dense,
     measure_model,
+    measured_by,
     model_facts,
     prepare_dense,
 )
@@ -80,6 +81,7 @@ def run_bench(paths: Sequence[Path], setup: Setup) -> tuple[dict[str, Any], list
         "version": __version__,
         "quick": setup.quick,
         "tools": dict(sorted(setup.tools.items())),
+        "measured_by": measured_by(setup.tools),
         "models": entries,
         "dense": sorted(references.values(), key=lambda found: (found["name"], found["id"])),
         "published": load_peers(),

@@ -52,7 +52,7 @@ def _models(results: dict[str, Any]) -> str:
         beside = dense.get(entry.get("dense") or "")
         rows.append(
             [
-                f"`{entry['name']}`{'ˢ' if entry['signed'] else ''}",
+                f"`{entry['name']}`{_marks(entry, results)}",
                 entry["data"],
                 _share(value_of(entry, "accuracy")),
                 _agreement(entry),
@@ -66,7 +66,17 @@ def _models(results: dict[str, Any]) -> str:
     text = _rows(columns, rows)
     if any(entry["signed"] for entry in results["models"]):
         text += "\nˢ with signed taps, an extension of the paper's domain.\n"
+    if any(_earlier(entry, results) for entry in results["models"]):
+        text += "\nᵉ measured earlier, with code or tools that have changed since.\n"
     return text
+
+
+def _marks(entry: dict[str, Any], results: dict[str, Any]) -> str:
+    return ("ˢ" if entry["signed"] else "") + ("ᵉ" if _earlier(entry, results) else "")
+
+
+def _earlier(entry: dict[str, Any], results: dict[str, Any]) -> bool:
+    return bool(entry.get("measured_by") != results.get("measured_by"))
 
 
 _RESOURCES = ("luts", "flip_flops", "brams", "dsps", "carries", "muxes")

@@ -50,6 +50,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="put tables and picture between their marks in this file too",
     )
     parser.add_argument(
+        "--add",
+        action="store_true",
+        help="keep what --out has of other models, and add these to it",
+    )
+    parser.add_argument(
         "--quick",
         action="store_true",
         help="1000 images, no place and route, and large dense networks computed",
@@ -59,6 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Measure, write, and fail if anything did."""
+    from sbnn_hw.bench.earlier import add_to, read_earlier
     from sbnn_hw.bench.measure import Setup, require_all
     from sbnn_hw.bench.plot import draw
     from sbnn_hw.bench.run import run_bench
@@ -68,6 +74,7 @@ def run(args: argparse.Namespace) -> None:
     if args.quick and args.readme is not None:
         raise UsageError("A quick run is not for the README; leave --quick or --readme away")
     paths = find_models(args.models)
+    earlier = read_earlier(args.out / JSON, quick=args.quick) if args.add else None
     require_torch()
     if importlib.util.find_spec("matplotlib") is None:
         raise ToolMissing("The picture needs Matplotlib (pip install 'sbnn-hw[train]')")
@@ -82,6 +89,8 @@ def run(args: argparse.Namespace) -> None:
     with exclusive(args.out / JSON), exclusive(args.work / "steps"):
         setup = Setup(args.work, tools, say, args.data_root, args.quick)
         results, errors = run_bench(paths, setup)
+        if earlier is not None:
+            results = add_to(earlier, results)
         text, tables = json.dumps(results, indent=1) + "\n", markdown(results)
         pictures = draw(results, args.out / PLOT)
         write_atomically(args.out / MARKDOWN, lambda file: file.write(tables.encode()))
