@@ -12,7 +12,7 @@ from random_models import scramble
 
 from sbnn_hw.bench import table
 from sbnn_hw.bench.dense import dense_layer, densify
-from sbnn_hw.bench.earlier import read_earlier
+from sbnn_hw.bench.earlier import add_to, read_earlier
 from sbnn_hw.bench.measure import SYNTHESISED, Setup
 from sbnn_hw.bench.numbers import number
 from sbnn_hw.bench.plot import front, make_figure, points_of, text_box
@@ -448,7 +448,7 @@ def test_models_are_added_to_an_earlier_run(benched, tmp_path, capsys):
     # Two models measured by other code, one of them measured again now; a dense one beside the other.
     old = earlier["models"][0] | {"measured_by": "other code", "dense": "d1"}
     beside = earlier["dense"][0] | {"id": "d1", "name": "dense, earlier"}
-    earlier["models"] = [old | {"name": "aged"}, old | {"numbers": {}}]
+    earlier["models"] = [old | {"name": "aged"}, old | {"seed": 99}]
     earlier["dense"] = [beside, beside | {"id": "d2", "name": "nobody's"}]
     (out / "bench.json").write_text(json.dumps(earlier))
     model = str(place / "models" / "tiny.pt")
@@ -457,7 +457,7 @@ def test_models_are_added_to_an_earlier_run(benched, tmp_path, capsys):
     results = json.loads((out / "bench.json").read_text())
     assert [entry["name"] for entry in results["models"]] == ["aged", "tiny"]
     assert results["models"][0] == earlier["models"][0]
-    assert results["models"][1]["numbers"]["accuracy"]["value"] > 0
+    assert results["models"][1]["seed"] == 7
     assert results["models"][1]["measured_by"] == results["measured_by"] != "other code"
     assert [entry["name"] for entry in results["dense"]] == [
         "dense mlp:6 (digits)",
@@ -475,13 +475,14 @@ def test_models_are_added_to_an_earlier_run(benched, tmp_path, capsys):
         (None, r"No results at .* to add to \(No such file or directory\); leave --add away"),
         ("{", r"has no results of sbnn-hw bench; leave --add away"),
         ("[]", r"has no results of sbnn-hw bench; leave --add away"),
+        ('{"schema": 2, "quick": false}', r"has the form 2, not 1; leave --add away$"),
         (
-            '{"schema": 1, "quick": true, "models": [], "dense": []}',
-            r"is of another form, or of a quick run; leave --add away",
+            '{"schema": 1, "quick": true, "models": [], "dense": [], "published": [], "failed": []}',
+            r"is of a quick run, and this is none; leave --add away$",
         ),
         (
-            '{"schema": 1, "quick": false, "models": [{"name": "a", "dense": "x"}], "dense": []}',
-            r"has no results of sbnn-hw bench; leave --add away",
+            '{"schema": 1, "quick": false, "models": [{"name": "a"}], "dense": [], "failed": []}',
+            r"has no results of sbnn-hw bench; leave --add away$",
         ),
     ],
 )
@@ -491,6 +492,66 @@ def test_nothing_is_added_to_what_is_no_earlier_run(tmp_path, text, says):
         path.write_text(text)
     with pytest.raises(UsageError, match=says):
         read_earlier(path, quick=False)
+
+
+def test_tables_are_made_anew_without_measuring(benched, tmp_path, capsys):
+    place, _, _ = benched
+    earlier = json.loads((place / "out" / "bench.json").read_text())
+    earlier["published"] = []
+    (tmp_path / "bench.json").write_text(json.dumps(earlier))
+    readme = tmp_path / "README.md"
+    readme.write_text(f"{table.BEGIN}old{table.END}\n")
+    arguments = ["bench", "--out", str(tmp_path), "--work", str(tmp_path / "work"), "--models"]
+    assert main(arguments) == 2
+    assert capsys.readouterr().err.startswith("E: Name models to measure, or leave --models away")
+    # One model of that run is broken.
+    assert main([*arguments, "--add", "--readme", str(readme)]) == 2
+    assert "bench.json has not everything of broken, so the README" in capsys.readouterr().err
+    assert "old" in readme.read_text()
+    assert main([*arguments, "--add"]) == 0
+    results = json.loads((tmp_path / "bench.json").read_text())
+    assert results == earlier | {"published": load_peers()}
+    assert "FINN SFC-max" in (tmp_path / "bench.md").read_text()
+
+
+def test_kept_rows_keep_their_own_dense_network():
+    row = {"dense": "d0", "problems": []}
+    earlier = {
+        "models": [row | {"name": "a"}, row | {"name": "b"}],
+        "dense": [{"id": "d0", "name": "dense", "luts": 1}],
+        "failed": [{"name": "c"}, {"name": "d"}],
+    }
+    results = {
+        "models": [{"name": "b", "dense": "d1"}, {"name": "d", "dense": "d1"}],
+        "dense": [{"id": "d1", "name": "dense", "luts": 2}],
+        "failed": [],
+    }
+    merged = add_to(earlier, results)
+    assert [(entry["name"], entry["dense"]) for entry in merged["models"]] == [
+        ("a", "d0"),
+        ("b", "d1"),
+        ("d", "d1"),
+    ]
+    assert [entry["luts"] for entry in merged["dense"]] == [1, 2]
+    assert merged["failed"] == [{"name": "c"}]
+
+
+def test_dense_networks_of_other_code_are_others(benched, monkeypatch):
+    from sbnn_hw.bench import measure
+
+    place, _, _ = benched
+    tools = {"amaranth": "0.0", "yosys": "0.0", "numpy": "0.0"}
+    setup = Setup(place / "other", tools, lambda *_: None)
+    monkeypatch.setattr(measure, "SYNTHESISED", 10)
+    path = place / "models" / "tiny.pt"
+    network = densify(fold_checkpoint(path).network)
+    dense = measure.Dense("dense", measure.model_facts(path, setup), network)
+    ids = set()
+    for code in ("this", "that"):
+        monkeypatch.setattr(measure, "measured_by", lambda _, code=code: code)
+        found = measure.measure_dense(dense, setup, measure.hardware_options(path))
+        ids.add(found["id"])
+    assert len(ids) == 2
 
 
 def test_a_failed_run_leaves_the_readme_alone(benched):

@@ -43,7 +43,9 @@ fan_in = 6
 score_fan_in = 8
 sparsity = { low = 0.7, high = 0.95 }
 [training]
-domain = { choices = ["signed", "zero"] }
+domain = { choices = ["signed", "zero", "learned"] }
+xi_bits = 6
+ec_schedule = "cubic"
 batch = 64
 seed = { low = 0, high = 1 }
 """
@@ -240,7 +242,6 @@ def searched(tmp_path_factory):
             return read(self, split, root)
 
         patch.setattr(datasets.Dataset, "open", only_training)
-        patch.setattr(datasets.Dataset, "load", datasets.Dataset.load)
         code = main(arguments(place / "out", place / "space.toml", trials=4))
     assert code == 0
     return place

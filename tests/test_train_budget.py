@@ -61,10 +61,23 @@ def test_a_neuron_keeps_its_largest_taps_and_no_more_than_its_cap():
         assert torch.equal(kept, sizes >= sizes.topk(cap, 1).values[:, -1:])
 
 
-def test_slack_widens_the_caps():
-    layers = made()
-    LutBudget(layers, caps=(6, 6, 6)).refresh(1e9, slack=1.0)
-    assert [int((x.signs() != 0).sum(1).max()) for x in layers] == [64, 40, 30]
+@pytest.mark.parametrize(
+    ("domain", "most"),
+    [("signed", [64, 40, 30]), ("zero", [64, 40, 15]), ("learned", [64, 40, 15])],
+)
+def test_slack_widens_the_caps(domain, most):
+    layers = made(domain)
+    with torch.no_grad():
+        for layer in layers:
+            # All of them are worth having, so that only the caps bound them.
+            layer.weight.abs_()
+    budget = LutBudget(layers, caps=(6, 6, 6))
+    absent = 0 if domain == "signed" else -1
+    budget.refresh(1e9, slack=1.0)
+    assert [int((x.signs() != absent).sum(1).max()) for x in layers] == most
+    budget.refresh(1e9, slack=0.5)
+    half = [6 + round((longest - 6) / 2) for longest in most]
+    assert [int((x.signs() != absent).sum(1).max()) for x in layers] == half
 
 
 def test_a_neuron_without_taps_is_worth_nothing():
@@ -131,6 +144,14 @@ def test_the_sum_of_all_inputs_is_counted_where_there_is_a_q():
     assert LutBudget(made("signed")).fixed == LutBudget(made("zero")).fixed == classes
     # 64 pixels, 40 neurons.
     assert LutBudget(made("learned")).fixed == classes + SUM * (64 + 40)
+    # Pixels of eight bits are added up bit by bit.
+    whole = LutBudget(made("learned"), input_bits=8)
+    assert whole.fixed == classes + SUM * (8 * 64 + 40)
+    without = LutBudget(made("zero"), input_bits=8)
+    assert without.fixed == classes
+    assert without.costs[0][:3].tolist() == [0, 8 * SUM, 16 * SUM]
+    assert whole.costs[0][0] == 0
+    assert whole.costs[0][1] > without.costs[0][1]
 
 
 def test_bits_of_the_encoder_are_counted_where_they_are_read():
@@ -184,6 +205,16 @@ def test_classes_do_not_all_tap_the_same(domain):
     assert not budget.constant
     assert LutBudget(layers, caps=(6, 6, 20)).caps[-1] == 20
     assert LutBudget(layers, caps=(6, 6, 30)).constant == (domain != "signed")
+
+
+def test_more_caps_than_layers_are_refused():
+    images = datasets.find("digits").load("train")
+    options = {"model": "mlp:8", "data": "digits", "domain": "zero", "method": "luts", "luts": 500}
+    with pytest.raises(
+        ModelRejected,
+        match=r"^--fan-in has 3 values, but mlp:8 has 2 layers, the scores included; give at most",
+    ):
+        Trainer(TrainConfig(**options, fan_in=(6, 6, 4)), images, classes=10)
 
 
 def test_scores_that_are_all_the_same_are_refused():

@@ -81,6 +81,16 @@ def test_taps_on_inputs_that_never_change_are_taken_away():
     assert layers[0].weight[:, 10:].all()
 
 
+def test_bits_that_differ_are_no_doubles():
+    from sbnn_hw.train.idle import _Seen
+
+    seen = _Seen()
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(4):
+        seen.add(torch.randint(0, 2, (100, 60_000), generator=generator))
+    assert seen.doubles() == {}
+
+
 def test_lively_networks_are_left_alone():
     model, _, _, images = made("mlp:12,9", 0, "signed")
     before = {key: value.clone() for key, value in model.state_dict().items()}

@@ -120,6 +120,8 @@ class LutBudget:
         self.q = 0.0
         self.costs: list[Tensor] = []
         self.caps: list[int] = []
+        #: The most taps of a neuron where there are no caps yet.
+        self.longest: list[int] = []
         for number, layer in enumerate(layers):
             cap = caps[number] if number < len(caps) else 0
             longest = min(layer.fan_in, LONGEST)
@@ -128,16 +130,20 @@ class LutBudget:
                 if not layer.domain.signed:
                     # Classes that tap every input, or nearly, all say the same.
                     longest = min(longest, max(cap, layer.fan_in // 2, 1))
+            self.longest.append(longest)
             self.caps.append(min(cap, longest) if cap else longest)
             if isinstance(layer, SparseBinaryScores):
                 costs = score_costs(longest, self._map_before(number))
-            elif not number and input_bits > 1:
-                costs = [SUM * input_bits * taps for taps in range(longest + 1)]
             else:
-                q = 0 if isinstance(layer.domain, Signed | Zero) else _q_bits(layer)
+                bits = 1 if number else input_bits
+                q = 0 if isinstance(layer.domain, Signed | Zero) else _q_bits(layer) + bits - 1
                 if q:
-                    self.q += SUM * (input_bits if not number else 1) * layer.weight[0].numel()
-                costs = neuron_costs(longest, q_bits=q, family=family)
+                    self.q += SUM * bits * layer.weight[0].numel()
+                costs = (
+                    neuron_costs(longest, q_bits=q, family=family)
+                    if bits == 1
+                    else [SUM * (bits * taps + q) if taps else 0.0 for taps in range(longest + 1)]
+                )
             self.costs.append(torch.tensor(costs))
 
     def _map_before(self, number: int) -> tuple[int, int] | None:
@@ -185,7 +191,10 @@ class LutBudget:
 
         ``slack`` between 0 and 1 widens the caps: 1 is no cap at all.
         """
-        ranked = [self._rank(layer, cap, slack) for layer, cap in self._pairs()]
+        ranked = [
+            self._rank(layer, cap + round((longest - cap) * slack))
+            for layer, cap, longest in zip(self.layers, self.caps, self.longest, strict=True)
+        ]
         room = luts - self.fixed
 
         def spent(price: float) -> float:
@@ -216,15 +225,10 @@ class LutBudget:
             layer.cut.copy_(cut.view(layer.cut.shape))
             _break_ties(layer, kept)
 
-    def _pairs(self) -> list[tuple[SparseBinaryLayer, int]]:
-        return list(zip(self.layers, self.caps, strict=True))
-
-    def _rank(self, layer: SparseBinaryLayer, cap: int, slack: float) -> tuple[Tensor, Tensor]:
+    def _rank(self, layer: SparseBinaryLayer, most: int) -> tuple[Tensor, Tensor]:
         """Return the largest values of each neuron, as many as it may keep, and their places."""
         values = layer.weight.flatten(1)
         values = values.abs() if layer.domain.signed else values
-        longest = max(cap, min(layer.fan_in, LONGEST))
-        most = cap + round((longest - cap) * slack)
         found = values.topk(most, 1)
         return found.values, found.indices
 

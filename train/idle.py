@@ -38,7 +38,7 @@ class _Seen:
     def __init__(self) -> None:
         self.low: Tensor = torch.tensor(torch.inf)
         self.high: Tensor = torch.tensor(-torch.inf)
-        self.mark: Tensor = torch.zeros(())
+        self.mark: Tensor = torch.zeros((), dtype=torch.long)
         self.generator = torch.Generator().manual_seed(1)
 
     def add(self, values: Tensor) -> None:

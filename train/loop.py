@@ -445,9 +445,13 @@ def _budget_of(config: TrainConfig, model: nn.Sequential, channels: int) -> LutB
     encoder = model[0]
     integers = isinstance(encoder, InputEncoder) and encoder.kind == "integer"
     encoded = input_costs(encoder) * channels if isinstance(encoder, InputEncoder) else ()
-    budget = LutBudget(
-        layers_of(model), caps=config.fan_in, input_bits=8 if integers else 1, encoded=encoded
-    )
+    layers = layers_of(model)
+    if len(config.fan_in) > len(layers):
+        raise ModelRejected(
+            f"--fan-in has {len(config.fan_in)} values, but {config.model} has {len(layers)} "
+            f"layers, the scores included; give at most one for each"
+        )
+    budget = LutBudget(layers, caps=config.fan_in, input_bits=8 if integers else 1, encoded=encoded)
     if budget.constant:
         most = budget.caps[-1]
         raise ModelRejected(

@@ -23,9 +23,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--models",
         metavar="PLACE",
         type=Path,
-        nargs="+",
+        nargs="*",
         default=[Path("models")],
-        help="checkpoints (.pt), or folders of them (default: models)",
+        help="checkpoints (.pt), or folders of them (default: models; none, with --add, only makes "
+        "tables and picture anew)",
     )
     add_data_root(parser)
     parser.add_argument(
@@ -64,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Measure, write, and fail if anything did."""
-    from sbnn_hw.bench.earlier import add_to, read_earlier
+    from sbnn_hw.bench.earlier import add_to, drawn_anew, read_earlier, require_whole
     from sbnn_hw.bench.measure import Setup, require_all
     from sbnn_hw.bench.plot import draw
     from sbnn_hw.bench.run import run_bench
@@ -73,28 +74,35 @@ def run(args: argparse.Namespace) -> None:
 
     if args.quick and args.readme is not None:
         raise UsageError("A quick run is not for the README; leave --quick or --readme away")
-    paths = find_models(args.models)
-    earlier = read_earlier(args.out / JSON, quick=args.quick) if args.add else None
+    paths = find_models(args.models) if args.models else []
+    if not paths and not args.add:
+        raise UsageError("Name models to measure, or leave --models away for those of models/")
     require_torch()
     if importlib.util.find_spec("matplotlib") is None:
         raise ToolMissing("The picture needs Matplotlib (pip install 'sbnn-hw[train]')")
-    here = next((path for path in paths if path.is_file()), paths[0])
-    tools = require_all(here, quick=args.quick)
     if args.readme is not None:
         check_writable(args.readme)
+    here = next((path for path in paths if path.is_file()), paths[0] if paths else None)
+    tools = {} if here is None else require_all(here, quick=args.quick)
 
     def say(model: str, step: str, text: str) -> None:
         logger.info("%-20s %-11s %s", model, step, text)
 
     with exclusive(args.out / JSON), exclusive(args.work / "steps"):
-        setup = Setup(args.work, tools, say, args.data_root, args.quick)
-        results, errors = run_bench(paths, setup)
-        if earlier is not None:
-            results = add_to(earlier, results)
+        earlier = read_earlier(args.out / JSON, quick=args.quick) if args.add else None
+        if earlier is not None and args.readme is not None:
+            require_whole(earlier, args.out / JSON, {path.stem for path in paths})
+        if paths:
+            setup = Setup(args.work, tools, say, args.data_root, args.quick)
+            results, errors = run_bench(paths, setup)
+            results = results if earlier is None else add_to(earlier, results)
+        else:
+            assert earlier is not None
+            results, errors = drawn_anew(earlier), []
         text, tables = json.dumps(results, indent=1) + "\n", markdown(results)
-        pictures = draw(results, args.out / PLOT)
-        write_atomically(args.out / MARKDOWN, lambda file: file.write(tables.encode()))
         write_atomically(args.out / JSON, lambda file: file.write(text.encode()))
+        write_atomically(args.out / MARKDOWN, lambda file: file.write(tables.encode()))
+        pictures = draw(results, args.out / PLOT)
         if args.readme is not None and not errors:
             place(args.readme, results, args.out / f"{PLOT}.svg")
     if args.json:
