@@ -1,7 +1,10 @@
 """Write the card of a shipped model: what it is, how it was made, what it reached.
 
-python bench/card.py models/mnist_sfc_95.pt --recipe mnist_sfc_95 --seconds N [--data-root DIR]
+python bench/card.py models/mnist_sfc_95.pt [--recipe mnist_sfc_95] [--seconds N] [--data-root DIR]
     [--beside OTHER_SEED.pt …]
+
+What is not given, how long the training took and runs of other seeds, is kept from the card that is
+there.
 """
 
 import argparse
@@ -15,6 +18,7 @@ from sbnn_hw.netlist import Encode, Network
 from sbnn_hw.rtl_gen.design import generate
 from sbnn_hw.rtl_gen.estimate import estimate
 from sbnn_hw.train import TrainConfig, fold_checkpoint, load_checkpoint
+from sbnn_hw.train.loop import budget_of
 from sbnn_hw.train.recipes import load_recipe, recipe_needs
 from sbnn_hw.yosys import Counts, synthesise
 
@@ -51,15 +55,27 @@ def _require_recipe(path: Path, recipe: str) -> None:
             raise SystemExit(f"{path} has {key} = {value!r}, but recipe {recipe} {wanted[key]!r}")
 
 
+def _kept(card: Path, row: str) -> str:
+    """Return what a row of the card that is there says; its name may have more words."""
+    if card.is_file():
+        for line in card.read_text(encoding="utf-8").splitlines():
+            cells = [cell.strip() for cell in line.strip("| ").split(" | ")]
+            if len(cells) == 2 and cells[0].startswith(row):
+                return cells[1]
+    return ""
+
+
 def main() -> None:
     """Measure the netlist on the whole test set and write the card beside the checkpoint."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model", type=Path)
-    parser.add_argument("--recipe", required=True)
-    parser.add_argument("--seconds", type=float, required=True, help="what the training took")
+    parser.add_argument("--recipe", help="the model's name, if not given")
+    parser.add_argument("--seconds", type=float, help="what the training took")
     parser.add_argument("--data-root", type=Path)
     parser.add_argument("--beside", type=Path, nargs="*", default=[], help="runs of other seeds")
     args = parser.parse_args()
+    args.recipe = args.recipe or args.model.stem
+    card = args.model.with_suffix(".md")
     checkpoint = load_checkpoint(args.model)
     for path in [args.model, *args.beside]:
         _require_recipe(path, args.recipe)
@@ -79,6 +95,11 @@ def main() -> None:
         "topk": "top-k",
         "luts": f"a budget of {training.get('luts', 0):,} tables, fan-in at most {caps}",
     }
+    if training["method"] == "luts":
+        config = TrainConfig(**load_recipe(args.recipe))
+        channels = test.pixels.shape[-1]
+        spent = budget_of(config, checkpoint.model, channels).luts()
+        by["luts"] += f"; by the same count {spent:,.0f} are taken"
     encoder = network.stages[0].operation
     sees = "8-bit pixels"
     if isinstance(encoder, Encode):
@@ -103,13 +124,17 @@ def main() -> None:
         "test accuracy of the netlist": f"{accuracy:.2%}",
         "validation accuracy": f"{metrics['validation']:.2%}",
         "epoch, seed": f"{metrics['epoch']} of {training['epochs']}, {training['seed']}",
-        "other seeds: validation, test, LUTs": "; ".join(
+        "other seeds: validation, test, LUTs": _kept(card, "other seeds")
+        if not args.beside
+        else "; ".join(
             f"{other.training['seed']}: {other.metrics['validation']:.2%}, "
             f"{found.accuracy(test.pixels, test.labels):.2%}, {_counts(path, found).luts:,}"
             for path, other, found in zip(args.beside, others, networks, strict=True)
         ),
         **_cells(args.model, network),
-        "training time": f"{args.seconds:.0f} s with {training['threads']} thread(s)",
+        "training time": _kept(card, "training time")
+        if args.seconds is None
+        else f"{args.seconds:.0f} s with {training['threads']} thread(s)",
         "digest": f"`{network.digest[:16]}`",
     }
     rows = {name: value for name, value in rows.items() if value}
@@ -122,7 +147,7 @@ def main() -> None:
         "with the versions of `constraints.txt`; this card by `bench/card.py`.",
     ]  # fmt: skip
     text = "\n".join(lines) + "\n"
-    write_atomically(args.model.with_suffix(".md"), lambda file: file.write(text.encode()))
+    write_atomically(card, lambda file: file.write(text.encode()))
     print(text)
 
 

@@ -46,6 +46,7 @@ __all__ = [
     "Trainer",
     "accuracy",
     "begin_from",
+    "budget_of",
     "choose_device",
     "images_of",
     "train",
@@ -195,7 +196,7 @@ class Trainer:
         self.penalty = SparsityPenalty(config.gamma if config.method == "penalty" else 0.0)
         self.topk = TopK() if config.method == "topk" else None
         self.budget = (
-            _budget_of(config, self.model, whole.shape[2]) if config.method == "luts" else None
+            budget_of(config, self.model, whole.shape[2]) if config.method == "luts" else None
         )
         self.steps_per_epoch = len(self.images) // config.batch
         self.epoch = 0
@@ -440,7 +441,7 @@ def choose_device(name: str) -> torch.device:
     return device
 
 
-def _budget_of(config: TrainConfig, model: nn.Sequential, channels: int) -> LutBudget:
+def budget_of(config: TrainConfig, model: nn.Sequential, channels: int) -> LutBudget:
     """Return the budget for the layers of a model; pixels that are integers have eight bits."""
     encoder = model[0]
     integers = isinstance(encoder, InputEncoder) and encoder.kind == "integer"
