@@ -18,6 +18,7 @@ from sbnn_hw.bench.numbers import number
 from sbnn_hw.bench.plot import front, make_figure, points_of, text_box
 from sbnn_hw.bench.published import load_peers
 from sbnn_hw.bench.zoo import find_models, hardware_of, read_facts
+from sbnn_hw.bops import count
 from sbnn_hw.cli import main
 from sbnn_hw.errors import OutputRefused, UsageError
 from sbnn_hw.netlist import Layer
@@ -336,6 +337,8 @@ def test_readme_is_what_was_measured():
             entry["numbers"][key]["value"] for key in ("images_equal", "images_equal_with_stalls")
         }
         assert equal == {entry["images"]}
+        # The same as `sbnn-hw info` and the card say.
+        assert entry["numbers"]["bops"]["value"] == count(network).total("sparse")
     assert stored["published"] == load_peers()
 
 
@@ -391,11 +394,25 @@ def test_measures_what_other_commands_say(benched, capsys):
     info = json.loads(capsys.readouterr().out)
     assert values["bops"] == values["bops_sparse"] == info["bops"]["sparse"]
     assert values["bops_dense"] == info["bops"]["dense"]
+    assert values["additions"] == 0
     assert values["images_equal"] == values["images_equal_with_stalls"] == 360
     assert values["images_per_second"] == 100e6 / values["interval"]
     assert values["ecp5_images_per_second"] == values["ecp5_fmax"] * 1e6 / values["interval"]
     assert values["toggles"] == values["toggles_of_registers"] + values["toggles_of_tables"] > 0
     assert values["brams"] == values["dsps"] == 0 < values["luts"]
+
+
+def test_additions_of_pixels_are_no_binary_operations():
+    from sbnn_hw.bench.measure import _simulated
+
+    verdict = {
+        "vectors": 9, "mismatches": 0, "latency": 3, "interval": 1,
+        "stalled": {"vectors": 9, "mismatches": 0},
+        "bops": {"measured": 1_100, "static": 1_100, "dense": 5_000},
+    }  # fmt: skip
+    found = _simulated(verdict, 300, {"verilator": "5.0"})
+    values = {key: found[key]["value"] for key in ("bops", "bops_sparse", "additions")}
+    assert values == {"bops": 800, "bops_sparse": 800, "additions": 300}
 
 
 def test_the_trained_dense_model_stands_beside_the_sparse_one(benched):

@@ -224,7 +224,11 @@ def measure_model(path: Path, setup: Setup) -> tuple[dict[str, Any], list[SbnnEr
     simulate(flow, built, images, facts.data)
     assert built.simulated is not None
     verdict = built.simulated["verdict"]
-    numbers = {"accuracy": accuracy, **_simulated(verdict, setup.tools)}
+    counts = bops.summarise(network)
+    numbers = {
+        "accuracy": accuracy,
+        **_simulated(verdict, counts["bops"]["additions"], setup.tools),
+    }
     problems: list[dict[str, str]] = []
     errors: list[SbnnError] = []
 
@@ -242,7 +246,6 @@ def measure_model(path: Path, setup: Setup) -> tuple[dict[str, Any], list[SbnnEr
         attempt("ecp5", lambda: _ecp5(flow, network, options))
     attempt("toggles", lambda: _toggles(flow, built, images, setup))
     numbers |= _rates(numbers)
-    counts = bops.summarise(network)
     entry = {
         "name": path.stem,
         "data": facts.data,
@@ -277,8 +280,11 @@ def hardware_options(path: Path) -> "Options":
     return Options(family="xc7", **hardware_of(path))
 
 
-def _simulated(verdict: dict[str, Any], tools: dict[str, str]) -> dict[str, Number]:
-    """Return what the simulation of the whole test set showed."""
+def _simulated(verdict: dict[str, Any], additions: int, tools: dict[str, str]) -> dict[str, Number]:
+    """Return what the simulation of the whole test set showed.
+
+    It counts ``additions`` of 8-bit pixels too, which are no binary operations.
+    """
     by = f"verilator {tools['verilator']}"
     stalled, found = verdict["stalled"], verdict["bops"]
     equal = verdict["vectors"] - verdict["mismatches"]
@@ -289,9 +295,12 @@ def _simulated(verdict: dict[str, Any], tools: dict[str, str]) -> dict[str, Numb
         "images_equal_with_stalls": number(equal_stalled, "images", by),
         "latency": number(verdict["latency"], "clocks", by),
         "interval": number(verdict["interval"], "clocks an image", by),
-        "bops": number(found["measured"], "binary operations an image", by),
-        "bops_sparse": number(found["static"], "binary operations an image", netlist, "counted"),
+        "bops": number(found["measured"] - additions, "binary operations an image", by),
+        "bops_sparse": number(
+            found["static"] - additions, "binary operations an image", netlist, "counted"
+        ),
         "bops_dense": number(found["dense"], "binary operations an image", netlist, "counted"),
+        "additions": number(additions, "additions of pixels an image", netlist, "counted"),
     }
 
 
