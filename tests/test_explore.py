@@ -43,8 +43,7 @@ fan_in = 6
 score_fan_in = 8
 sparsity = { low = 0.7, high = 0.95 }
 [training]
-domain = { choices = ["signed", "zero", "learned"] }
-xi_bits = 6
+domain = { choices = ["signed", "zero"] }
 ec_schedule = "cubic"
 batch = 64
 seed = { low = 0, high = 1 }
