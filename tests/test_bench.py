@@ -501,6 +501,20 @@ def test_models_are_added_to_an_earlier_run(benched, tmp_path, capsys):
             '{"schema": 1, "quick": false, "models": [{"name": "a"}], "dense": [], "failed": []}',
             r"has no results of sbnn-hw bench; leave --add away$",
         ),
+        (
+            # Nothing is missing but what the tables tell of a model.
+            json.dumps(
+                {
+                    "schema": 1,
+                    "quick": False,
+                    "models": [{"name": "a", "problems": [], "dense": None}],
+                    "dense": [],
+                    "published": [],
+                    "failed": [],
+                }
+            ),
+            r"has no results of sbnn-hw bench; leave --add away$",
+        ),
     ],
 )
 def test_nothing_is_added_to_what_is_no_earlier_run(tmp_path, text, says):
