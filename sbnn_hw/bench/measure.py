@@ -454,14 +454,15 @@ def measure_dense(dense: Dense, setup: Setup, options: "Options") -> dict[str, A
 
     steps = Steps(folder, progress)
     code = ("sbnn_hw.rtl_gen", "sbnn_hw.netlist", "sbnn_hw.yosys")
+    light = network.connections > HEAVY
     reads = {
         "network": network.digest,
         "options": asdict(options),
+        "light": light,
         "code": code_digest(*code),
         "tools": [setup.tools[name] for name in ("amaranth", "yosys")],
     }
     numbers: dict[str, Number] = {}
-    light = network.connections > HEAVY
     if network.connections <= setup.dense_limit:
 
         def find() -> dict[str, Any]:
