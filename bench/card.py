@@ -4,7 +4,7 @@ python bench/card.py models/mnist_sfc_95.pt [--recipe mnist_sfc_95] [--seconds N
     [--beside OTHER_SEED.pt …]
 
 What is not given, how long the training took and runs of other seeds, is kept from the card that is
-there.
+there, if it is the same network's.
 """
 
 import argparse
@@ -55,14 +55,15 @@ def _require_recipe(path: Path, recipe: str) -> None:
             raise SystemExit(f"{path} has {key} = {value!r}, but recipe {recipe} {wanted[key]!r}")
 
 
-def _kept(card: Path, row: str) -> str:
-    """Return what a row of the card that is there says; its name may have more words."""
-    if card.is_file():
-        for line in card.read_text(encoding="utf-8").splitlines():
-            cells = [cell.strip() for cell in line.strip("| ").split(" | ")]
-            if len(cells) == 2 and cells[0].startswith(row):
-                return cells[1]
-    return ""
+def _kept(card: Path, row: str, digest: str) -> str:
+    """Return what a row of a network's card says, if it has one; its name may have more words."""
+    if not card.is_file():
+        return ""
+    lines = card.read_text(encoding="utf-8").splitlines()
+    rows = [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in lines]
+    if ["digest", digest] not in rows:
+        return ""
+    return next((cells[1] for cells in rows if len(cells) == 2 and cells[0].startswith(row)), "")
 
 
 def main() -> None:
@@ -109,6 +110,7 @@ def main() -> None:
     others = [load_checkpoint(path) for path in args.beside]
     networks = [fold_checkpoint(path).network for path in args.beside]
     root = "" if training["data"] == "digits" else " --data-root DIR"
+    digest = f"`{network.digest[:16]}`"
     needs = recipe_needs(args.recipe)
     given = "".join(f" --{name} {Path(training[name]).name}" for name in needs)
     command = f"sbnn-hw train --recipe {args.recipe}{root}{given} --out models/{args.model.name}"
@@ -124,7 +126,7 @@ def main() -> None:
         "test accuracy of the netlist": f"{accuracy:.2%}",
         "validation accuracy": f"{metrics['validation']:.2%}",
         "epoch, seed": f"{metrics['epoch']} of {training['epochs']}, {training['seed']}",
-        "other seeds: validation, test, LUTs": _kept(card, "other seeds")
+        "other seeds: validation, test, LUTs": _kept(card, "other seeds", digest)
         if not args.beside
         else "; ".join(
             f"{other.training['seed']}: {other.metrics['validation']:.2%}, "
@@ -132,10 +134,10 @@ def main() -> None:
             for path, other, found in zip(args.beside, others, networks, strict=True)
         ),
         **_cells(args.model, network),
-        "training time": _kept(card, "training time")
+        "training time": _kept(card, "training time", digest)
         if args.seconds is None
         else f"{args.seconds:.0f} s with {training['threads']} thread(s)",
-        "digest": f"`{network.digest[:16]}`",
+        "digest": digest,
     }
     rows = {name: value for name, value in rows.items() if value}
     lines = [f"# {args.model.stem}", "", "| | |", "|---|---|"]

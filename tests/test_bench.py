@@ -1,6 +1,7 @@
 """The bench: what it measures is so, what it draws can be read, and a failure loses nothing."""
 
 import copy
+import importlib.util
 import json
 import re
 
@@ -131,7 +132,6 @@ def test_finds_models_in_folders_and_files(tmp_path):
 
 
 def test_every_shipped_model_is_found_and_named_in_the_readme():
-    """Whether it is measured yet or not."""
     found = {path.stem: read_facts(path) for path in find_models([ROOT / "models"])}
     assert {name: facts.data for name, facts in found.items()}.items() >= {
         ("digits", "digits"),
@@ -164,6 +164,7 @@ def test_what_was_not_read_again_is_unverified():
         if not found["verified"]
     }
     assert unverified == {
+        ("FINN SFC-max", "brams"),
         ("FINN LFC-max", "luts"),
         ("FINN LFC-max", "brams"),
         ("FINN SFC-fix", "luts"),
@@ -212,6 +213,7 @@ def entry_of(name, accuracy, luts, data="mnist"):
         "name": name,
         "data": data,
         "images": 100,
+        "domain": "zero",
         "signed": False,
         "input": "image",
         "dense": "d0",
@@ -293,7 +295,7 @@ def test_a_pixel_a_clock_does_not_beat_an_image_a_clock(results):
 
 def test_tables_tell_what_is_computed_unverified_and_failed(results):
     text = table.markdown(results)
-    assert "| `mnist_a` | mnist | 95.83% | 100 of 100 | 1,990 |" in text
+    assert "| `mnist_a` | mnist | {0, β} | 95.83% | 100 of 100 | 1,990 |" in text
     assert "| 110,000 computed | 55.3 × |" in text
     assert "| `broken` | failed: it is damaged |" in text
     assert "82,988 (unverified)" in text
@@ -340,6 +342,11 @@ def test_readme_is_what_was_measured():
         # The same as `sbnn-hw info` and the card say.
         assert entry["numbers"]["bops"]["value"] == count(network).total("sparse")
     assert stored["published"] == load_peers()
+    assert {entry["name"] for entry in stored["models"]} == {
+        path.stem for path in (ROOT / "models").glob("*.pt") if not read_facts(path).dense
+    }
+    # All by the same code and tools: nothing is marked as earlier.
+    assert {entry["measured_by"] for entry in stored["models"]} == {stored["measured_by"]}
 
 
 def numbers_in(value):
@@ -591,6 +598,52 @@ def test_a_failed_run_leaves_the_readme_alone(benched):
     readme.write_text(f"{table.BEGIN}old{table.END}\n")
     assert main([*arguments, "--readme", str(readme)]) == 1
     assert readme.read_text() == f"{table.BEGIN}old{table.END}\n"
+
+
+def test_a_run_without_results_leaves_earlier_ones(benched, capsys):
+    place, _, _ = benched
+    before = (place / "out" / "bench.json").read_bytes()
+    folders = ["--out", str(place / "out"), "--work", str(place / "work")]
+    assert main(["bench", "--models", str(place / "models" / "broken.pt"), *folders]) == 1
+    assert (place / "out" / "bench.json").read_bytes() == before
+    assert "is not a checkpoint" in capsys.readouterr().err
+
+
+def test_a_readme_without_a_place_is_refused_before_anything_is_measured(
+    benched, monkeypatch, capsys
+):
+    place, arguments, _ = benched
+    monkeypatch.setattr("sbnn_hw.bench.run.run_bench", lambda *_: pytest.fail("measured"))
+    readme = place / "OTHER.md"
+    readme.write_text("nothing")
+    assert main([*arguments, "--readme", str(readme)]) == 6
+    assert "must have one place for the results" in capsys.readouterr().err
+
+
+def test_dense_rows_that_read_the_same_are_one(results):
+    (dense,) = results["dense"]
+    results["dense"] = [dense, dense | {"id": "d1"}]
+    assert table.markdown(results).count("| dense sfc |") == 1
+    luts = {
+        "luts": number(100_000, "LUT", "yosys", "counted"),
+        "luts_computed": number(103_000, "LUT", "heaps", "computed"),
+    }
+    results["dense"][1] = dense | {"id": "d1", "numbers": luts}
+    text = table.markdown(results)
+    assert text.count("| dense sfc |") == 2
+    assert "| 100,000 by Yosys (103,000 computed) |" in text
+
+
+def test_a_card_keeps_rows_of_its_own_network_only(tmp_path):
+    spec = importlib.util.spec_from_file_location("card", ROOT / "bench" / "card.py")
+    card = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(card)
+    path = tmp_path / "a.md"
+    assert card._kept(path, "other seeds", "`12`") == ""
+    path.write_text("| other seeds: validation | 1: 97 % |\n| digest | `12` |\n")
+    assert card._kept(path, "other seeds", "`12`") == "1: 97 %"
+    assert card._kept(path, "training time", "`12`") == ""
+    assert card._kept(path, "other seeds", "`34`") == ""
 
 
 def test_large_dense_networks_are_computed(benched, monkeypatch):

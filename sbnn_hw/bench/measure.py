@@ -268,7 +268,10 @@ def measure_model(path: Path, setup: Setup) -> tuple[dict[str, Any], list[SbnnEr
 
 def measured_by(tools: Mapping[str, str]) -> str:
     """Return a digest of the code and tools that make hardware, simulate and count it."""
-    code = ("rtl_gen", "sim", "netlist", "yosys", "boards.nextpnr")
+    code = (
+        *("rtl_gen", "sim", "netlist", "yosys", "boards.nextpnr"),
+        *("assemble", "bops", "bench.dense"),
+    )
     own = code_digest(*(f"sbnn_hw.{name}" for name in code))
     return value_digest([own, dict(tools)])[:16]
 
@@ -463,6 +466,15 @@ def measure_dense(dense: Dense, setup: Setup, options: "Options") -> dict[str, A
         "tools": [setup.tools[name] for name in ("amaranth", "yosys")],
     }
     numbers: dict[str, Number] = {}
+
+    def estimated() -> dict[str, Any]:
+        from sbnn_hw.rtl_gen.estimate import estimate
+
+        return {"luts": estimate(network, "xc7", searched=ALL).luts}
+
+    found = _keep(steps, "table", reads, estimated)
+    by = f"sbnn-hw {__version__}, the heaps' costs"
+    computed = number(found["luts"], "LUT", by, "computed")
     if network.connections <= setup.dense_limit:
 
         def find() -> dict[str, Any]:
@@ -478,16 +490,10 @@ def measure_dense(dense: Dense, setup: Setup, options: "Options") -> dict[str, A
         by = f"sbnn-hw {__version__}"
         latency = {"latency": number(found["latency"], "clocks", by, "computed")}
         numbers |= _resources(found, setup.tools, light=light) | latency
+        # Beside what is counted it tells how good it is where nothing is.
+        numbers["luts_computed"] = computed
     else:
-
-        def estimated() -> dict[str, Any]:
-            from sbnn_hw.rtl_gen.estimate import estimate
-
-            return {"luts": estimate(network, "xc7", searched=ALL).luts}
-
-        found = _keep(steps, "table", reads, estimated)
-        by = f"sbnn-hw {__version__}, the heaps' costs"
-        numbers["luts"] = number(found["luts"], "LUT", by, "computed")
+        numbers["luts"] = computed
     if dense.accuracy is not None:
         numbers["accuracy"] = dense.accuracy
     return {

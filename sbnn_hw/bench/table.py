@@ -11,7 +11,7 @@ from sbnn_hw.bench.published import NUMBERS
 from sbnn_hw.errors import OutputRefused
 from sbnn_hw.files import write_atomically
 
-__all__ = ["BEGIN", "END", "markdown", "place", "readme_part"]
+__all__ = ["BEGIN", "END", "markdown", "place", "readme_part", "split_readme"]
 
 BEGIN, END = "<!-- sbnn-hw bench -->\n", "<!-- end of sbnn-hw bench -->"
 
@@ -44,7 +44,7 @@ def markdown(results: dict[str, Any]) -> str:
 def _models(results: dict[str, Any]) -> str:
     dense = {entry["id"]: entry for entry in results["dense"]}
     columns = (
-        *("model", "data", "accuracy", "bit-exact", "LUTs", "flip-flops", "BRAM", "DSP"),
+        *("model", "data", "weights", "accuracy", "bit-exact", "LUTs", "flip-flops", "BRAM", "DSP"),
         *("CARRY4", "MUXF", "LUTs, dense ±1", "fewer by"),
     )
     rows = []
@@ -54,6 +54,7 @@ def _models(results: dict[str, Any]) -> str:
             [
                 f"`{entry['name']}`{_marks(entry, results)}",
                 entry["data"],
+                _DOMAINS.get(entry["domain"], "{α, β}"),
                 _share(value_of(entry, "accuracy")),
                 _agreement(entry),
                 *(_count(value_of(entry, key)) for key in _RESOURCES),
@@ -78,6 +79,9 @@ def _marks(entry: dict[str, Any], results: dict[str, Any]) -> str:
 def _earlier(entry: dict[str, Any], results: dict[str, Any]) -> bool:
     return bool(entry.get("measured_by") != results.get("measured_by"))
 
+
+#: Values that weights have, up to a factor; all others are the paper's two, with ξ learned.
+_DOMAINS = {"signed": "{−1, 0, +1}", "zero": "{0, β}"}
 
 _RESOURCES = ("luts", "flip_flops", "brams", "dsps", "carries", "muxes")
 
@@ -130,10 +134,13 @@ def _dense(results: dict[str, Any]) -> str:
     for entry in results["dense"]:
         luts = entry["numbers"]["luts"]
         how = "by Yosys" if luts["how"] == "counted" else "computed"
+        if (computed := value_of(entry, "luts_computed")) is not None:
+            how += f" ({_count(computed)} computed)"
         accuracy = _share(value_of(entry, "accuracy")) if entry["trained"] else "untrained"
         counts = (_count(entry["weights"]), _count(entry["connections"]))
-        rows.append([entry["name"], *counts, f"{_count(luts['value'])} {how}", accuracy])
-    return _rows(columns, rows)
+        rows.append((entry["name"], *counts, f"{_count(luts['value'])} {how}", accuracy))
+    # Some differ in nothing that is told here.
+    return _rows(columns, dict.fromkeys(rows))
 
 
 def _published(results: dict[str, Any]) -> str:
@@ -159,18 +166,24 @@ def readme_part(results: dict[str, Any], plot: str) -> str:
     return f"\n![Accuracy over look-up tables]({plot})\n\n{markdown(results)}\n"
 
 
-def place(readme: Path, results: dict[str, Any], plot: Path) -> None:
-    """Put the results between their marks in a README, in one step."""
+def split_readme(readme: Path) -> tuple[str, str]:
+    """Return what stands before and behind the place for the results, marks included."""
     try:
         text = readme.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise OutputRefused(f"Cannot read {readme}: {error}") from None
-    path = Path(os.path.relpath(plot, readme.parent)).as_posix()
-    part = readme_part(results, path)
     pattern = f"({re.escape(BEGIN)}).*?({re.escape(END)})"
-    new, found = re.subn(pattern, lambda marks: marks[1] + part + marks[2], text, flags=re.DOTALL)
-    if found != 1:
+    found = list(re.finditer(pattern, text, flags=re.DOTALL))
+    if len(found) != 1:
         raise OutputRefused(
             f"{readme} must have one place for the results, between {BEGIN.strip()} and {END}"
         )
+    return text[: found[0].end(1)], text[found[0].start(2) :]
+
+
+def place(readme: Path, results: dict[str, Any], plot: Path) -> None:
+    """Put the results between their marks in a README, in one step."""
+    before, behind = split_readme(readme)
+    path = Path(os.path.relpath(plot, readme.parent)).as_posix()
+    new = before + readme_part(results, path) + behind
     write_atomically(readme, lambda file: file.write(new.encode()))

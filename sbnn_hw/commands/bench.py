@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> None:
     from sbnn_hw.bench.measure import Setup, require_all
     from sbnn_hw.bench.plot import draw
     from sbnn_hw.bench.run import run_bench
-    from sbnn_hw.bench.table import markdown, place
+    from sbnn_hw.bench.table import markdown, place, split_readme
     from sbnn_hw.bench.zoo import find_models
 
     if args.quick and args.readme is not None:
@@ -82,6 +82,8 @@ def run(args: argparse.Namespace) -> None:
         raise ToolMissing("The picture needs Matplotlib (pip install 'sbnn-hw[train]')")
     if args.readme is not None:
         check_writable(args.readme)
+        # Known now, not after hours.
+        split_readme(args.readme)
     here = next((path for path in paths if path.is_file()), paths[0] if paths else None)
     tools = {} if here is None else require_all(here, quick=args.quick)
 
@@ -95,6 +97,9 @@ def run(args: argparse.Namespace) -> None:
         if paths:
             setup = Setup(args.work, tools, say, args.data_root, args.quick)
             results, errors = run_bench(paths, setup)
+            if not results["models"]:
+                # What an earlier run has left is worth more than a table of failures.
+                _fail(errors, results)
             results = results if earlier is None else add_to(earlier, results)
         else:
             assert earlier is not None
