@@ -31,7 +31,7 @@ active_low = false
 """
 
 
-def test_every_board_of_the_issue_is_there():
+def test_every_promised_board_is_there():
     assert set(BOARDS) >= {
         "arty_a7", "arty_a7_100", "cmod_a7", "nexys4ddr", "ulx3s_12f", "ulx3s_25f", "ulx3s_45f",
         "ulx3s_85f", "orangecrab", "colorlight_5a75b", "icebreaker", "ice40_hx8k",
