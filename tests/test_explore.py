@@ -17,7 +17,7 @@ from sbnn_hw import datasets
 from sbnn_hw.bench.plot import Point, make_figure, points_of, text_box
 from sbnn_hw.bench.published import load_peers
 from sbnn_hw.cli import main
-from sbnn_hw.errors import OutputRefused, UsageError
+from sbnn_hw.errors import ModelRejected, OutputRefused, UsageError
 from sbnn_hw.explore import study as study_module
 from sbnn_hw.explore.cost import tables_of
 from sbnn_hw.explore.front import Finding, checkpoint_name, command_of, pareto, write_front
@@ -452,6 +452,80 @@ def test_two_processes_share_a_study(tmp_path, space_file):
     for mine, other in zip(fronts[0]["front"], fronts[1]["front"], strict=True):
         # Every checkpoint of the front is in one folder, and in one alone.
         assert [mine["checkpoint"], other["checkpoint"]].count(None) == 1
+
+
+def test_a_journal_that_is_cut_off_is_told_in_one_sentence(searched, tmp_path, capsys):
+    """Whatever its length is; and nothing is added to it."""
+    whole = (searched / "out" / "study.journal").read_bytes()
+    journal = tmp_path / "cut.journal"
+    lengths = [n for n in range(1, len(whole), 397) if whole[n - 1 : n] != b"\n"]
+    assert len(lengths) > 30
+    for length in lengths:
+        journal.write_bytes(whole[:length])
+        given = arguments(tmp_path / "out", searched / "space.toml", "--storage", journal, trials=4)
+        assert main(given) == UsageError.exit_code, length
+        assert capsys.readouterr().err == (
+            f"E: The study {journal} is cut off in its last line; remove that line, or name "
+            f"another --storage\n"
+        )
+        assert journal.read_bytes() == whole[:length]
+
+
+def test_what_is_whole_of_a_journal_that_was_cut_off_goes_on(searched, tmp_path):
+    whole = (searched / "out" / "study.journal").read_bytes()
+    lines = whole.splitlines(keepends=True)
+    for count in range(0, len(lines), 5):
+        journal = tmp_path / "cut.journal"
+        journal.write_bytes(b"".join(lines[:count]))
+        study = Study("digits", str(journal), study_facts(searched / "space.toml"))
+        assert study.take(1000).number <= 4
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda study, _: study.take(9),
+        lambda study, _: study.findings(),
+        lambda _, trial: trial.suggest("width_1", Range(8, 24)),
+        lambda _, trial: trial.suggest("encoder", Choices(("threshold", "thermometer"))),
+        lambda _, trial: trial.begin("luts 8"),
+        lambda _, trial: trial.report(0.5, 1, 10),
+        lambda _, trial: trial.complete(0.5, 100, {}, 1.0),
+        lambda _, trial: trial.pruned({}, 1),
+        lambda _, trial: trial.refused(ModelRejected("no")),
+        lambda _, trial: trial.again(),
+    ],
+)
+def test_a_journal_that_is_damaged_meanwhile_is_told_in_one_sentence(tmp_path, space_file, call):
+    path = tmp_path / "j"
+    study = Study("s", str(path), study_facts(space_file))
+    trial = study.take(9)
+    trial.begin("luts 8")
+    path.write_text(path.read_text() + '{"op_code":\n{"op_code":\n')
+    says = r"j is not a study's storage \(JSONDecodeError\); name another --storage$"
+    with pytest.raises(UsageError, match=says):
+        call(study, trial)
+
+
+@pytest.mark.parametrize(
+    "content", ["x\n", "hello", "[]\n", "1\n", "{}\n", '{"op_code": 99}\n', "\0\n\0\n"]
+)
+def test_a_file_that_is_no_journal_is_refused(tmp_path, space_file, content):
+    (tmp_path / "j").write_text(content)
+    with pytest.raises(UsageError, match=r"j is not a study's storage \(\w+\); name another"):
+        Study("s", str(tmp_path / "j"), study_facts(space_file))
+    assert (tmp_path / "j").read_text() == content
+
+
+def test_a_trial_that_was_given_up_while_it_ran_is_told(tmp_path, space_file, monkeypatch):
+    facts = study_facts(space_file)
+    with monkeypatch.context() as patch:
+        patch.setattr(study_module, "_host", lambda: "another")
+        away = Study("s", str(tmp_path / "j"), facts).take(1)
+    time.sleep(0.05)
+    assert Study("s", str(tmp_path / "j"), facts, stale=0.01).take(1).number == 1
+    with pytest.raises(UsageError, match=r"was given up by another process.*give more --stale$"):
+        away.complete(0.5, 100, {}, 1.0)
 
 
 def test_no_more_trials_are_taken_than_asked_for(tmp_path, space_file):

@@ -4,6 +4,7 @@ Trials are asked for and told one by one, so that a process may end at any momen
 process is gone is given to the next one that asks.
 """
 
+import json
 import math
 import os
 import socket
@@ -14,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import optuna
+from optuna.exceptions import OptunaError
 from optuna.storages import BaseStorage, JournalStorage, RDBStorage
-from optuna.storages.journal import JournalFileBackend
+from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
 from optuna.trial import FrozenTrial, TrialState
 
 from sbnn_hw.errors import ModelRejected, OutputRefused, UsageError
@@ -32,6 +34,8 @@ STALE = 3600.0
 STARTUP = 4
 #: A run counts so many steps, however many epochs it has; in the first third none is stopped.
 STEPS, WARM_UP = 30, 10
+#: What each line of a journal begins with.
+_BEGIN = b'{"op_code":'
 
 
 class Pruned(Exception):
@@ -72,15 +76,40 @@ def _storage_errors(where: str) -> Iterator[None]:
 
     try:
         yield
-    except (SQLAlchemyError, optuna.exceptions.StorageInternalError, ImportError) as error:
+    except optuna.exceptions.UpdateFinishedTrialError:
+        raise UsageError(
+            f"A trial of {where} was given up by another process while it ran here; give more "
+            f"--stale"
+        ) from None
+    except (SQLAlchemyError, OptunaError, ImportError, RuntimeError) as error:
         reason = str(error).splitlines()[0]
         raise UsageError(f"The study's storage {where} cannot be used: {reason}") from None
     except OSError as error:
         raise OutputRefused(f"Cannot write the study {where}: {error.strerror or error}") from None
-    except (ValueError, KeyError, AssertionError) as error:
+    except (ValueError, TypeError, LookupError, AttributeError, AssertionError) as error:
         raise UsageError(
             f"{where} is not a study's storage ({type(error).__name__}); name another --storage"
         ) from None
+
+
+def _check_last_line(path: Path) -> None:
+    """Refuse a journal whose last line is cut off: Optuna would write on behind it.
+
+    As nobody writes meanwhile, that is not a line which another process is about to end.
+    """
+    lock = JournalFileSymlinkLock(str(path))
+    lock.acquire()
+    try:
+        last = path.read_bytes().splitlines(keepends=True)[-1:]
+    finally:
+        lock.release()
+    for line in last:
+        if not line.endswith(b"\n") and line.startswith(_BEGIN[: len(line)]):
+            raise UsageError(
+                f"The study {path} is cut off in its last line; remove that line, or name another "
+                f"--storage"
+            )
+        json.loads(line)
 
 
 def _open(storage: str) -> tuple[BaseStorage, str]:
@@ -94,6 +123,8 @@ def _open(storage: str) -> tuple[BaseStorage, str]:
         raise UsageError(f"Storage {path} is a folder; name a file in it, or a database's URL")
     with _storage_errors(str(path)):
         path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists():
+            _check_last_line(path)
         return JournalStorage(JournalFileBackend(str(path))), str(path)
 
 
@@ -136,13 +167,15 @@ class Study:
             )
             known = self._study.user_attrs
         for key, value in facts.items():
-            if key not in known:
-                self._study.set_user_attr(key, value)
-            elif known[key] != value:
+            if key in known and known[key] != value:
                 raise UsageError(
                     f"Study {name} was begun with {key} = {_short(known[key])}, not "
                     f"{_short(value)}; use the same, or another --study"
                 )
+        with _storage_errors(self._where):
+            for key, value in facts.items():
+                if key not in known:
+                    self._study.set_user_attr(key, value)
 
     def close(self) -> None:
         """Let go of the storage."""
@@ -205,15 +238,17 @@ class Study:
             for t in self._trials()
         )
         if before >= trials:
-            self._study.tell(trial, state=TrialState.FAIL)
+            with _storage_errors(self._where):
+                self._study.tell(trial, state=TrialState.FAIL)
             return None
         # By the trial's own number: workers pick differently, and one alone the same again.
         self._study.sampler = optuna.samplers.TPESampler(
             seed=(self.seed * 1_000_003 + trial.number) % 2**32
         )
         own = {"host": _host(), "pid": os.getpid(), "start": _start_of(os.getpid())}
-        for key, value in own.items():
-            trial.set_user_attr(key, value)
+        with _storage_errors(self._where):
+            for key, value in own.items():
+                trial.set_user_attr(key, value)
         return Trial(self, trial)
 
     def _give_up_dead(self) -> None:
@@ -234,14 +269,17 @@ class Study:
     def _again(self, trial: FrozenTrial) -> None:
         """End a trial that was cut off, and put the same in the queue."""
         attempt = trial.user_attrs.get("attempt", 1)
-        try:
-            self._study.tell(trial.number, state=TrialState.FAIL)
-        except (ValueError, optuna.exceptions.UpdateFinishedTrialError):
-            return  # Another process was faster.
-        if attempt < ATTEMPTS:
-            self._study.enqueue_trial(
-                trial.params, user_attrs={"attempt": attempt + 1, "again": trial.number}
-            )
+        with _storage_errors(self._where):
+            try:
+                self._study.tell(trial.number, state=TrialState.FAIL)
+            except json.JSONDecodeError:
+                raise
+            except (ValueError, optuna.exceptions.UpdateFinishedTrialError):
+                return  # Another process was faster.
+            if attempt < ATTEMPTS:
+                self._study.enqueue_trial(
+                    trial.params, user_attrs={"attempt": attempt + 1, "again": trial.number}
+                )
 
 
 class Trial:
@@ -254,11 +292,12 @@ class Trial:
 
     def suggest(self, name: str, entry: Range | Choices) -> Any:
         """Pick a value."""
-        if isinstance(entry, Choices):
-            return self._trial.suggest_categorical(name, entry.values)
-        if isinstance(entry.low, int) and isinstance(entry.high, int):
-            return self._trial.suggest_int(name, entry.low, entry.high, log=entry.log)
-        return self._trial.suggest_float(name, entry.low, entry.high, log=entry.log)
+        with _storage_errors(self._owner._where):
+            if isinstance(entry, Choices):
+                return self._trial.suggest_categorical(name, entry.values)
+            if isinstance(entry.low, int) and isinstance(entry.high, int):
+                return self._trial.suggest_int(name, entry.low, entry.high, log=entry.log)
+            return self._trial.suggest_float(name, entry.low, entry.high, log=entry.log)
 
     def begin(self, size: str) -> None:
         """Start the run; ``size`` names those it may be compared with."""
@@ -267,14 +306,16 @@ class Trial:
             return
         # Optuna's pruners know one objective only: a study of accuracy alone stands beside, one
         # for each class of sizes, so that small networks are not stopped for being small.
-        study = optuna.create_study(
-            storage=self._owner._storage,
-            study_name=f"{self._owner.name}, size {size}",
-            direction="maximize",
-            load_if_exists=True,
-            pruner=optuna.pruners.MedianPruner(n_startup_trials=STARTUP, n_warmup_steps=WARM_UP),
-        )
-        self._twin = study, study.ask()
+        pruner = optuna.pruners.MedianPruner(n_startup_trials=STARTUP, n_warmup_steps=WARM_UP)
+        with _storage_errors(self._owner._where):
+            study = optuna.create_study(
+                storage=self._owner._storage,
+                study_name=f"{self._owner.name}, size {size}",
+                direction="maximize",
+                load_if_exists=True,
+                pruner=pruner,
+            )
+            self._twin = study, study.ask()
 
     def report(self, accuracy: float, epoch: int, epochs: int) -> None:
         """Tell an epoch's validation accuracy; :class:`Pruned` ends a run that is not worth it."""
@@ -282,26 +323,28 @@ class Trial:
         if self._twin is None or epoch == epochs:
             return
         _, twin = self._twin
-        twin.report(accuracy, STEPS * epoch // epochs)
-        if twin.should_prune():
+        with _storage_errors(self._owner._where):
+            twin.report(accuracy, STEPS * epoch // epochs)
+            lags = twin.should_prune()
+        if lags:
             raise Pruned
 
     def complete(self, accuracy: float, luts: int, config: dict[str, Any], seconds: float) -> None:
         """Tell the result."""
         self._note(config=config, seconds=round(seconds, 3))
-        self._owner._study.tell(self._trial, [accuracy, luts])
+        self._end([accuracy, luts])
         self._end_twin(accuracy)
 
     def pruned(self, config: dict[str, Any], epoch: int) -> None:
         """Tell that it was stopped early."""
         self._note(config=config, epoch=epoch)
-        self._owner._study.tell(self._trial, state=TrialState.PRUNED)
+        self._end(state=TrialState.PRUNED)
         self._end_twin(None)
 
     def refused(self, error: ModelRejected) -> None:
         """Tell that there is no such network, or that it did not learn."""
         self._note(refused=" ".join(str(error).split()))
-        self._owner._study.tell(self._trial, state=TrialState.FAIL)
+        self._end(state=TrialState.FAIL)
         self._end_twin(None)
 
     def again(self) -> None:
@@ -316,15 +359,18 @@ class Trial:
             for key, value in values.items():
                 self._trial.set_user_attr(key, value)
 
+    def _end(self, values: list[float] | None = None, state: TrialState | None = None) -> None:
+        with _storage_errors(self._owner._where):
+            self._owner._study.tell(self._trial, values, state=state)
+
     def _end_twin(self, accuracy: float | None) -> None:
         if self._twin is None:
             return
         study, twin = self._twin
         self._twin = None
-        if accuracy is None:
-            study.tell(twin, state=TrialState.FAIL)
-        else:
-            study.tell(twin, accuracy)
+        state = TrialState.FAIL if accuracy is None else None
+        with _storage_errors(self._owner._where):
+            study.tell(twin, accuracy, state=state)
 
 
 def _short(value: Any) -> str:
