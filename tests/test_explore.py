@@ -517,6 +517,55 @@ def test_a_file_that_is_no_journal_is_refused(tmp_path, space_file, content):
     assert (tmp_path / "j").read_text() == content
 
 
+def foreign(storage, directions, attributes, *values):
+    """Make a study of the same name that is somebody else's."""
+    import optuna
+
+    study = optuna.create_study(study_name="digits", storage=storage, directions=directions)
+    for key, value in attributes.items():
+        study.set_user_attr(key, value)
+    for each in values:
+        study.tell(study.ask(), each)
+
+
+@pytest.mark.parametrize("kind", ["journal", "sqlite"])
+@pytest.mark.parametrize(
+    ("directions", "attributes", "values"),
+    [
+        (["maximize"], {}, [0.5]),
+        (["maximize"], {}, []),
+        (["minimize", "minimize"], {}, []),
+        (["maximize", "minimize"], {}, [[0.5, 10]]),
+        (["maximize", "minimize"], {"data": "digits"}, [[0.5, 10]]),
+        (["maximize", "minimize"], {"owner": "me"}, []),
+    ],
+)
+def test_a_study_of_something_else_is_refused(
+    tmp_path, space_file, capsys, kind, directions, attributes, values
+):
+    from optuna.storages import JournalStorage, RDBStorage
+    from optuna.storages.journal import JournalFileBackend
+
+    path = tmp_path / "theirs"
+    if kind == "journal":
+        where = str(path)
+        storage = JournalStorage(JournalFileBackend(where))
+        foreign(storage, directions, attributes, *values)
+    else:
+        where = f"sqlite:///{path}"
+        storage = RDBStorage(where)
+        foreign(storage, directions, attributes, *values)
+        storage.remove_session()
+        storage.engine.dispose()
+    before = path.read_bytes()
+    assert main(arguments(tmp_path / "out", space_file, "--storage", where)) == 2
+    shown = path if kind == "journal" else "sqlite://…"
+    assert capsys.readouterr().err == (
+        f"E: Study digits in {shown} is not one of sbnn-hw explore; name another --study\n"
+    )
+    assert path.read_bytes() == before
+
+
 def test_a_trial_that_was_given_up_while_it_ran_is_told(tmp_path, space_file, monkeypatch):
     facts = study_facts(space_file)
     with monkeypatch.context() as patch:

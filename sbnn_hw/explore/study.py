@@ -18,6 +18,7 @@ import optuna
 from optuna.exceptions import OptunaError
 from optuna.storages import BaseStorage, JournalStorage, RDBStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
+from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from sbnn_hw.errors import ModelRejected, OutputRefused, UsageError
@@ -34,6 +35,8 @@ STALE = 3600.0
 STARTUP = 4
 #: A run counts so many steps, however many epochs it has; in the first third none is stopped.
 STEPS, WARM_UP = 30, 10
+#: Accuracy up, tables down.
+_DIRECTIONS = [StudyDirection.MAXIMIZE, StudyDirection.MINIMIZE]
 #: What each line of a journal begins with.
 _BEGIN = b'{"op_code":'
 
@@ -158,14 +161,34 @@ class Study:
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self.name, self.seed, self.prune, self.stale = name, seed, prune, stale
         self._storage, self._where = _open(storage)
+        try:
+            self._join(facts)
+        except UsageError:
+            self.close()
+            raise
+
+    def _join(self, facts: dict[str, Any]) -> None:
+        """Open the study, or begin it; into one that is not of these facts nothing is written."""
+        name = self.name
         with _storage_errors(self._where):
-            self._study = optuna.create_study(
-                storage=self._storage,
-                study_name=name,
-                directions=["maximize", "minimize"],
-                load_if_exists=True,
-            )
+            try:
+                self._study = optuna.load_study(storage=self._storage, study_name=name)
+            except KeyError:
+                self._study = optuna.create_study(
+                    storage=self._storage,
+                    study_name=name,
+                    directions=_DIRECTIONS,
+                    load_if_exists=True,
+                )
             known = self._study.user_attrs
+            ours = self._study.directions == _DIRECTIONS
+            # Whoever begins a study writes its facts before the first trial.
+            if "space" not in known:
+                ours = ours and known.keys() <= facts.keys() and not self._trials()
+        if not ours:
+            raise UsageError(
+                f"Study {name} in {self._where} is not one of sbnn-hw explore; name another --study"
+            )
         for key, value in facts.items():
             if key in known and known[key] != value:
                 raise UsageError(
