@@ -130,6 +130,13 @@ def test_what_does_not_apply_is_not_asked_for(space_file):
         ('["luts", "topk"]', '["penalty"]', r"not have both the method penalty and the domain"),
         ('["signed", "zero"]', '["real"]', r"must not have the domain real: no hardware"),
         ("batch = 64", "batch = 1", r": batch: Batch must be between 2 and 1000000, not 1$"),
+        ('["signed", "zero"]', '["zero", "nope"]', r": domain: Domain must be one of .*, not 'nope'$"),
+        ("batch = 64", 'gradient = "foo"', r": gradient: Gradient must be one of .*, not 'foo'$"),
+        ("batch = 64", "xi_bits = 99", r": xi_bits: Bits of ξ must be between 1 and 16, not 99$"),
+        ("batch = 64", "padding = -4", r": padding: Padding must be between 0 and 7, not -4$"),
+        ("batch = 64", "padding = { low = 0, high = 9 }", r": padding: Padding must be .*, not 9$"),
+        ("batch = 64", 'normalise = "cifar10"', r": normalise: Only backbones .* normalise pixels"),
+        ("batch = 64", 'init = "x"', r": init: Init must be one of .*, not 'x'$"),
         ("batch = 64", "flip = 1", r": flip must be true or false, not 1$"),
         ("batch = 64", 'teacher = "x.pt"', r"\[training\] may have .*, not 'teacher'$"),
         ("levels = 2", "", r"must say levels for the encoders thermometer and learned$"),
@@ -678,6 +685,26 @@ def test_a_space_in_which_nothing_works_is_refused(tmp_path, space_file, capsys)
     said = capsys.readouterr().err
     assert said.count("refused: Batch must be at most") == 10
     assert "E: No trial went well; the last one said: Batch must be at most the 1150" in said
+
+
+def test_a_few_trials_that_were_all_refused_are_told(tmp_path, space_file, capsys):
+    space_file.write_text(TINY.replace("batch = 64", "batch = 5000"))
+    for runs in (3, 0):  # the second time there is nothing left to run
+        assert main(arguments(tmp_path / "out", space_file, trials=3)) == 1
+        said = capsys.readouterr().err
+        assert said.count("refused: Batch must be at most") == runs
+        assert said.splitlines()[-1] == (
+            "E: No trial went well; the last one said: Batch must be at most the 1150 training "
+            "images, not 5000 (mend the space, and name another --study and --out)"
+        )
+
+
+def test_one_that_went_well_is_enough(tmp_path, space_file):
+    space_file.write_text(TINY.replace("batch = 64", "batch = { choices = [64, 5000] }"))
+    assert main(arguments(tmp_path / "out", space_file, trials=4)) == 0
+    counts = json.loads((tmp_path / "out" / "front.json").read_text())["trials"]
+    assert counts["complete"]
+    assert counts["refused"]
 
 
 @pytest.mark.parametrize(

@@ -123,8 +123,8 @@ def run(args: argparse.Namespace) -> None:
     from sbnn_hw.explore.space import SHIPPED, load_space
 
     _check(args)
-    space = load_space(args.space or SHIPPED)
     require_torch()
+    space = load_space(args.space or SHIPPED)
     for module, what in (("optuna", "explore"), ("matplotlib", "train"), ("amaranth", "flow")):
         if importlib.util.find_spec(module) is None:
             raise ToolMissing(f"A search needs {module} (pip install 'sbnn-hw[{what}]')")

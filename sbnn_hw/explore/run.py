@@ -69,7 +69,7 @@ def explore(
     """Run trials until the study has ``trials`` of them; return the front in plain values."""
     _not_of_another(search.out, study.name)
     result = keep_front(search, study)
-    refusals: list[ModelRejected] = []
+    refused = 0
     while (trial := study.take(trials)) is not None:
         try:
             outcome = _run(search, study, trial, runner, say)
@@ -78,13 +78,24 @@ def explore(
             say(f"trial {trial.number:4}  stopped; the same command goes on, and runs it again")
             raise
         if isinstance(outcome, ModelRejected):
-            refusals.append(outcome)
+            refused += 1
         result = keep_front(search, study)
-        if len(refusals) >= REFUSED and not result["trials"]["complete"]:
-            raise ModelRejected(f"No trial went well; the last one said: {refusals[-1]}")
+        if refused >= REFUSED:
+            _not_all_refused(study, result["trials"])
     if running := result["trials"]["running"]:
         say(f"other processes are still at {running} trials")
+    else:
+        _not_all_refused(study, result["trials"])
     return result
+
+
+def _not_all_refused(study: "Study", counts: dict[str, int]) -> None:
+    """Make sure that some trial went well, or that none was refused."""
+    if counts["refused"] and not counts["complete"]:
+        raise ModelRejected(
+            f"No trial went well; the last one said: {study.refusals()[-1]} (mend the space, and "
+            f"name another --study and --out)"
+        )
 
 
 def _not_of_another(out: Path, study: str) -> None:

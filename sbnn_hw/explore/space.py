@@ -167,7 +167,8 @@ def _value(where: str, name: str, value: Any) -> bool | int | float | str:
         checked = _number(where, value, float if isinstance(default, float) else int)
     # The trainer's own limits; some hold only together with others, which trials will tell.
     try:
-        TrainConfig(model="digits", data="digits", method="none", **{name: checked})  # type: ignore[arg-type]
+        config = TrainConfig(model="mlp:64", data="digits", method="none", **{name: checked})  # type: ignore[arg-type]
+        config.model_config((28, 28, 1), 10)
     except ModelRejected as error:
         raise UsageError(f"{where}: {error}") from None
     return checked

@@ -240,6 +240,11 @@ class Study:
             if trial.state == TrialState.COMPLETE
         ]
 
+    def refusals(self) -> list[str]:
+        """Return what was said of the trials that were refused."""
+        found = (trial.user_attrs.get("refused") for trial in self._trials())
+        return [text for text in found if text is not None]
+
     def ended(self) -> set[int]:
         """Return the numbers of trials that will not change any more."""
         return {trial.number for trial in self._trials() if trial.state.is_finished()}
