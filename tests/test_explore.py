@@ -651,6 +651,20 @@ def test_only_what_lags_behind_its_own_size_is_stopped(tmp_path, space_file):
     run_trial(patient, "luts 8", [0.1] * 6)
 
 
+def test_long_runs_are_compared_without_a_word_of_optuna(tmp_path, space_file, monkeypatch):
+    monkeypatch.setattr(study_module, "HEARTBEAT", 1e9)
+    study = Study("s", str(tmp_path / "j"), study_facts(space_file, epochs=100))
+    for _ in range(study_module.STARTUP):
+        run_trial(study, "luts 8", [0.9] * 100)
+    lagging = study.take(1000)
+    lagging.begin("luts 8")
+    with pytest.raises(Pruned):
+        for epoch in range(1, 100):
+            lagging.report(0.1, epoch, 100)
+    assert epoch == 34  # the first one behind a third of the run
+    assert (tmp_path / "j").read_text().count('"seen"') == study_module.STARTUP + 1
+
+
 def test_size_classes_double():
     assert [size_class(n) for n in (0, 1, 2, 3, 4, 1023, 1024)] == [0, 0, 1, 1, 2, 9, 10]
 

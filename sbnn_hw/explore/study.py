@@ -35,6 +35,8 @@ STALE = 3600.0
 STARTUP = 4
 #: A run counts so many steps, however many epochs it has; in the first third none is stopped.
 STEPS, WARM_UP = 30, 10
+#: Seconds between two signs of life: `--stale` is a second at least, and epochs may be shorter.
+HEARTBEAT = 0.4
 #: Accuracy up, tables down.
 _DIRECTIONS = [StudyDirection.MAXIMIZE, StudyDirection.MINIMIZE]
 #: What each line of a journal begins with.
@@ -316,6 +318,7 @@ class Trial:
     def __init__(self, study: Study, trial: optuna.Trial) -> None:
         self._owner, self._trial = study, trial
         self._twin: tuple[optuna.Study, optuna.Trial] | None = None
+        self._seen, self._step = -math.inf, -1
         self.number = trial.number
 
     def suggest(self, name: str, entry: Range | Choices) -> Any:
@@ -329,7 +332,7 @@ class Trial:
 
     def begin(self, size: str) -> None:
         """Start the run; ``size`` names those it may be compared with."""
-        self._note(seen=time.time())
+        self._live()
         if not self._owner.prune:
             return
         # Optuna's pruners know one objective only: a study of accuracy alone stands beside, one
@@ -347,12 +350,15 @@ class Trial:
 
     def report(self, accuracy: float, epoch: int, epochs: int) -> None:
         """Tell an epoch's validation accuracy; :class:`Pruned` ends a run that is not worth it."""
-        self._note(seen=time.time())
-        if self._twin is None or epoch == epochs:
+        self._live()
+        step = STEPS * epoch // epochs
+        # Of the epochs of a step the first one counts.
+        if self._twin is None or epoch == epochs or step == self._step:
             return
         _, twin = self._twin
+        self._step = step
         with _storage_errors(self._owner._where):
-            twin.report(accuracy, STEPS * epoch // epochs)
+            twin.report(accuracy, step)
             lags = twin.should_prune()
         if lags:
             raise Pruned
@@ -381,6 +387,12 @@ class Trial:
         if frozen.state == TrialState.RUNNING:
             self._owner._again(frozen)
         self._end_twin(None)
+
+    def _live(self) -> None:
+        now = time.monotonic()
+        if now - self._seen >= HEARTBEAT:
+            self._seen = now
+            self._note(seen=time.time())
 
     def _note(self, **values: Any) -> None:
         with _storage_errors(self._owner._where):
