@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -658,10 +659,10 @@ def test_long_runs_are_compared_without_a_word_of_optuna(tmp_path, space_file, m
         run_trial(study, "luts 8", [0.9] * 100)
     lagging = study.take(1000)
     lagging.begin("luts 8")
-    with pytest.raises(Pruned):
-        for epoch in range(1, 100):
-            lagging.report(0.1, epoch, 100)
-    assert epoch == 34  # the first one behind a third of the run
+    for epoch in range(1, 34):
+        lagging.report(0.1, epoch, 100)
+    with pytest.raises(Pruned):  # the first one behind a third of the run
+        lagging.report(0.1, 34, 100)
     assert (tmp_path / "j").read_text().count('"seen"') == study_module.STARTUP + 1
 
 
@@ -691,6 +692,35 @@ def test_seconds_shorten_a_run(space_file):
     runner = Runner("digits")
     assert runner.epochs_within(config, 1e-6).epochs == 1
     assert runner.epochs_within(config, 1e6).epochs == 40
+
+
+@pytest.mark.parametrize(
+    ("given", "epochs", "most"),
+    [
+        ([], 10, 10),
+        (["--epochs", "3"], 3, 3),
+        (["--seconds", "5"], None, 25),  # as many as fit
+        (["--seconds", "5", "--epochs", "3"], 3, 3),
+    ],
+)
+def test_seconds_alone_lift_the_limit_of_epochs(
+    tmp_path, space_file, monkeypatch, given, epochs, most
+):
+    trained = []
+
+    def train(_, config, *rest):
+        trained.append(config.epochs)
+        raise ModelRejected("seen enough")
+
+    def epochs_within(_, config, seconds):
+        return replace(config, epochs=min(config.epochs, round(seconds * 5)))
+
+    monkeypatch.setattr(Runner, "train", train)
+    monkeypatch.setattr(Runner, "epochs_within", epochs_within)
+    words = ["--data", "digits", "--out", tmp_path / "out", "--space", space_file, "--trials", 1]
+    assert main(["explore", *map(str, words), *given]) == 1
+    assert trained == [most]
+    assert json.loads((tmp_path / "out" / "front.json").read_text())["epochs"] == epochs
 
 
 def test_a_space_in_which_nothing_works_is_refused(tmp_path, space_file, capsys):

@@ -16,6 +16,7 @@ from sbnn_hw.models import require_torch
 logger = logging.getLogger("sbnn_hw")
 
 JOURNAL = "study.journal"
+EPOCHS = 10
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,14 +56,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--epochs",
         metavar="E",
         type=int,
-        default=10,
-        help="epochs a trial, at most (default: %(default)s)",
+        help=f"epochs a trial, at most (default: {EPOCHS}, or with --seconds as many as fit)",
     )
     parser.add_argument(
         "--seconds",
         metavar="S",
         type=float,
-        help="seconds of training a trial; one epoch is timed first, and so many run as fit",
+        help="seconds of training a trial; one epoch is timed first, and so many run as fit, up to "
+        "--epochs if that is given too",
     )
     parser.add_argument(
         "--validation",
@@ -135,9 +136,8 @@ def run(args: argparse.Namespace) -> None:
 
     check_writable(args.out / JSON)
     runner = Runner(args.data, args.data_root)
-    search = Search(
-        space, args.data, args.out, args.epochs, args.seconds, args.validation, args.threads
-    )
+    epochs = EPOCHS if args.epochs is None and args.seconds is None else args.epochs
+    search = Search(space, args.data, args.out, epochs, args.seconds, args.validation, args.threads)
     study = Study(
         args.study or args.data,
         args.storage or str(args.out / JOURNAL),

@@ -22,6 +22,8 @@ __all__ = ["Search", "explore", "keep_front"]
 
 #: If so many trials were refused and none went well, the space is wrong.
 REFUSED = 10
+#: Of a trial that takes as many as fit its seconds; a training run has no more.
+MOST_EPOCHS = 10**6
 
 
 @dataclass(frozen=True)
@@ -36,8 +38,8 @@ class Search:
         The data set.
     out : Path
         Folder of the front and of its checkpoints.
-    epochs : int
-        Epochs a trial, at most.
+    epochs : int, optional
+        Epochs a trial, at most; None leaves it to the seconds.
     seconds : float, optional
         Seconds of training a trial; epochs are fewer if that many do not fit.
     validation, threads : int
@@ -47,7 +49,7 @@ class Search:
     space: Space
     data: str
     out: Path
-    epochs: int
+    epochs: int | None
     seconds: float | None
     validation: int
     threads: int
@@ -129,7 +131,7 @@ def _run(
             search.space,
             trial.suggest,
             data=search.data,
-            epochs=search.epochs,
+            epochs=search.epochs or MOST_EPOCHS,
             validation=search.validation,
             # The same images for all trials: an easy choice of them would win otherwise.
             validation_seed=0,
