@@ -789,7 +789,7 @@ def test_an_output_that_cannot_be_written_is_told_first(tmp_path, space_file, ca
     assert "Cannot write" in capsys.readouterr().err
 
 
-def test_the_shipped_space_has_every_part_of_the_issue():
+def test_the_shipped_space_searches_over_sizes_encoders_sparsity_and_seeds():
     entries = load_space(SHIPPED).entries
     searched = {name for name, entry in entries.items() if isinstance(entry, Range | Choices)}
     assert searched >= {"depth", "width", "encoder", "levels", "luts", "sparsity", "fan_in", "seed"}
