@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import shlex
 import signal
 import subprocess
@@ -363,6 +364,15 @@ def test_the_estimate_is_near_what_yosys_counts(searched):
     network = fold_checkpoint(out / entry["checkpoint"]).network
     counted = synthesise(generate(network, Options(family="xc7")).verilog, "xc7").counts.luts
     assert entry["luts"] == pytest.approx(counted, abs=3)
+
+
+@pytest.mark.parametrize("name", ["mnist_pixel_2k", "fashion_pixel_6k"])
+def test_the_estimate_of_pixels_one_by_one_is_near_what_yosys_counted(name):
+    """Its card has what Yosys counted."""
+    card = (ROOT / "models" / f"{name}.md").read_text(encoding="utf-8")
+    counted = int(re.search(r"xc7 by Yosys \| ([\d,]+) LUTs", card)[1].replace(",", ""))
+    network = fold_checkpoint(ROOT / "models" / f"{name}.pt").network
+    assert tables_of(network) == pytest.approx(counted, rel=0.02)
 
 
 # Cut off
