@@ -23,13 +23,14 @@ from sbnn_hw.errors import ModelRejected, OutputRefused, UsageError
 from sbnn_hw.explore import study as study_module
 from sbnn_hw.explore.cost import tables_of
 from sbnn_hw.explore.front import Finding, checkpoint_name, command_of, pareto, write_front
-from sbnn_hw.explore.space import SHIPPED, Choices, Range, load_space, make_config
+from sbnn_hw.explore.space import SHIPPED, SPACES, Choices, Range, load_space, make_config
 from sbnn_hw.explore.study import Pruned, Study, size_class
 from sbnn_hw.rtl_gen.design import generate
 from sbnn_hw.rtl_gen.lower import Options
 from sbnn_hw.train.checkpoint import load_checkpoint, used_values
 from sbnn_hw.train.explore import Runner
 from sbnn_hw.train.fold import fold_checkpoint
+from sbnn_hw.train.models import build_model
 from sbnn_hw.yosys import synthesise
 
 TINY = """
@@ -92,7 +93,7 @@ def pick_by_chance(rng):
 def test_every_pick_of_the_shipped_space_is_a_network():
     rng, seen = random.Random(0), set()
     space = load_space()
-    for _ in range(200):
+    for _ in range(400):
         config = make_config(space, pick_by_chance(rng), data="mnist", epochs=3)
         config.model_config((28, 28, 1), 10)
         widths = config.model.removeprefix("mlp:").split(",")
@@ -100,7 +101,7 @@ def test_every_pick_of_the_shipped_space_is_a_network():
         assert (config.xi_bits is not None) == (config.domain == "learned")
         assert (config.encoder == "threshold") == (len(config.thresholds) == 1)
         seen.add((len(widths), config.method, config.domain, config.encoder))
-    assert len(seen) == 3 * 2 * 3 * 2
+    assert len(seen) == 3 * 2 * 3 * 3
 
 
 def test_what_does_not_apply_is_not_asked_for(space_file):
@@ -151,6 +152,92 @@ def test_refuses_a_wrong_space_by_name(space_file, old, new, says):
     space_file.write_text(TINY.replace(old, new))
     with pytest.raises(UsageError, match=says):
         load_space(space_file)
+
+
+CONVOLUTIONS = """
+[network]
+model = { choices = ["conv:6,8p/12", "conv:8k5s2"] }
+encoder = "learned"
+levels = 2
+[sparsity]
+method = "luts"
+luts = { low = 300, high = 500, log = true }
+fan_in = { low = 5, high = 9 }
+score_fan_in = 10
+[training]
+domain = "signed"
+ec_schedule = "cubic"
+batch = 64
+"""
+
+
+@pytest.mark.parametrize(
+    ("model", "caps", "asked"),
+    [
+        ("conv:6,8p/12", (5, 5, 5, 10), ["model", "luts", "fan_in_1", "fan_in_2", "fan_in_3"]),
+        ("conv:8k5s2", (5, 10), ["model", "luts", "fan_in_1"]),
+    ],
+)
+def test_a_space_may_name_networks(space_file, model, caps, asked):
+    names = []
+
+    def pick(name, entry):
+        names.append(name)
+        return model if name == "model" else entry.low
+
+    space_file.write_text(CONVOLUTIONS)
+    config = make_config(load_space(space_file), pick, data="digits")
+    assert (config.model, config.fan_in, config.encoder) == (model, caps, "learned")
+    assert names == asked
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ('"conv:8k5s2"', '"conv:8z"', r": model: Model 'conv:8z' must list convolutions as in"),
+        ('"conv:8k5s2"', '"nope"', r": model: Model must be one of .*, not 'nope'$"),
+        ('"conv:8k5s2"', "3", r": model must be a text, not 3$"),
+        ('"conv:8k5s2"', '"resnet18"', r": model must not be resnet18: no hardware is made of it$"),
+        ("levels = 2", "levels = 2\ndepth = 1", r" must not have both model and depth: one of them"),
+        ("levels = 2", "levels = 2\nwidth = 8", r" must not have both model and width: one of them"),
+        ("model = {", "models = {", r"\[network\] may have .*model, .*, not 'models'$"),
+        ('model = { choices = ["conv:6,8p/12", "conv:8k5s2"] }', "", r" must say depth, or model$"),
+    ],
+)  # fmt: skip
+def test_refuses_wrong_networks_by_name(space_file, old, new, says):
+    assert old in CONVOLUTIONS
+    space_file.write_text(CONVOLUTIONS.replace(old, new))
+    with pytest.raises(UsageError, match=says):
+        load_space(space_file)
+
+
+@pytest.mark.parametrize("shape", [(28, 28, 1), (32, 32, 3)])
+def test_every_network_of_the_space_for_pixels_fits_the_images(shape):
+    space, rng, seen = load_space(SPACES["pixels"]), random.Random(0), set()
+    for _ in range(40):
+        config = make_config(space, pick_by_chance(rng), data="mnist", epochs=3)
+        if config.model not in seen:
+            build_model(config.model_config(shape, 10))
+        assert len(config.fan_in) == 1 + len(config.model.split(","))
+        seen.add(config.model)
+    assert seen == set(space.entries["model"].values)
+
+
+def test_convolutions_are_searched_too(tmp_path, space_file):
+    space_file.write_text(CONVOLUTIONS)
+    out = tmp_path / "out"
+    assert main(arguments(out, space_file, trials=2)) == 0
+    result = json.loads((out / "front.json").read_text())
+    assert result["trials"]["complete"] == 2
+    for entry in result["front"]:
+        assert entry["model"] in ("conv:6,8p/12", "conv:8k5s2")
+        assert entry["luts"] == tables_of(fold_checkpoint(out / entry["checkpoint"]).network)
+
+
+def test_a_space_of_the_package_is_named(tmp_path, capsys):
+    """Its networks are too large for digits, which every trial says."""
+    assert main(arguments(tmp_path / "out", "pixels", trials=1)) == 1
+    assert re.search(r"trial    0  conv:.*\n.*refused: .* leaves nothing", capsys.readouterr().err)
 
 
 def test_refuses_log_from_zero(space_file):

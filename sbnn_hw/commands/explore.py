@@ -43,7 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--space",
         metavar="FILE",
         type=Path,
-        help="what is tried, as TOML (default: the space.toml of this package)",
+        help="what is tried, as TOML, or `pixels`, the pixels.toml of this package: convolutions, "
+        "a pixel a clock (default: its space.toml)",
     )
     parser.add_argument(
         "--trials",
@@ -121,11 +122,11 @@ def _check(args: argparse.Namespace) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Search, and show the front."""
-    from sbnn_hw.explore.space import SHIPPED, load_space
+    from sbnn_hw.explore.space import SHIPPED, SPACES, load_space
 
     _check(args)
     require_torch()
-    space = load_space(args.space or SHIPPED)
+    space = load_space(SPACES.get(str(args.space), args.space) or SHIPPED)
     for module, what in (("optuna", "explore"), ("matplotlib", "train"), ("amaranth", "flow")):
         if importlib.util.find_spec(module) is None:
             raise ToolMissing(f"A search needs {module} (pip install 'sbnn-hw[{what}]')")

@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from sbnn_hw.errors import ModelRejected, UsageError
+from sbnn_hw.train.catalogue import BACKBONES, find_topology
 from sbnn_hw.train.config import METHODS, TrainConfig
 
-__all__ = ["SHIPPED", "Choices", "Range", "Space", "Suggest", "load_space", "make_config"]
+__all__ = ["SHIPPED", "SPACES", "Choices", "Range", "Space", "Suggest", "load_space", "make_config"]
 
 SHIPPED = Path(__file__).with_name("space.toml")
+#: Other spaces of this package, by name.
+SPACES = {"pixels": SHIPPED.with_name("pixels.toml")}
 
 #: Thresholds of bytes that a thermometer may have.
 _MOST_LEVELS = 16
@@ -32,7 +35,7 @@ _NUMBERS: dict[str, tuple[type, float, float]] = {
 _ENCODERS = ("threshold", "thermometer", "learned", "integer")
 _TEXTS = {"encoder": _ENCODERS, "method": METHODS}
 _TABLES = {
-    "network": ("depth", "width", "encoder", "level", "levels"),
+    "network": ("model", "depth", "width", "encoder", "level", "levels"),
     "sparsity": ("method", "luts", "fan_in", "score_fan_in", "sparsity"),
 }
 #: What the command, or the rest of the space, decides; files are not searched over either.
@@ -151,6 +154,8 @@ def _value(where: str, name: str, value: Any) -> bool | int | float | str:
         if value not in _TEXTS[name]:
             raise UsageError(f"{where} must be one of {', '.join(_TEXTS[name])}, not {value!r}")
         return str(value)
+    if name == "model":
+        return _network(where, value)
     if name in _NUMBERS:
         kind, least, most = _NUMBERS[name]
         number = _number(where, value, kind)
@@ -174,6 +179,18 @@ def _value(where: str, name: str, value: Any) -> bool | int | float | str:
     return checked
 
 
+def _network(where: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise UsageError(f"{where} must be a text, not {value!r}")
+    if value in BACKBONES:
+        raise UsageError(f"{where} must not be {value}: no hardware is made of it")
+    try:
+        find_topology(value)
+    except ModelRejected as error:
+        raise UsageError(f"{where}: {error}") from None
+    return value
+
+
 def _number(where: str, value: Any, kind: type) -> int | float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise UsageError(f"{where} must be a number, not {value!r}")
@@ -193,7 +210,12 @@ def _possible(entry: Entry | None) -> tuple[Any, ...]:
 def _check_complete(space: Space, path: Path) -> None:
     """Refuse a space in which some trial would have nothing to go by."""
     entries = space.entries
-    needs: list[tuple[str, str]] = [("depth", ""), ("width", ""), ("method", "")]
+    needs: list[tuple[str, str]] = [("method", "")]
+    for name in ("depth", "width"):
+        if "model" not in entries:
+            needs.append((name, ", or model"))
+        elif name in entries:
+            raise UsageError(f"{path} must not have both model and {name}: one of them says it all")
     methods = _possible(entries.get("method"))
     if "luts" in methods:
         needs.append(("luts", " for the method luts"))
@@ -224,8 +246,12 @@ def make_config(space: Space, suggest: Suggest, *, data: str, **fixed: Any) -> T
         entry = entries[name]
         return suggest(label or name, entry) if isinstance(entry, Range | Choices) else entry
 
-    widths = [pick("width", f"width_{layer}") for layer in range(1, pick("depth") + 1)]
-    options: dict[str, Any] = {"model": "mlp:" + ",".join(map(str, widths)), "data": data}
+    if "model" in entries:
+        model = pick("model")
+    else:
+        widths = [pick("width", f"width_{layer}") for layer in range(1, pick("depth") + 1)]
+        model = "mlp:" + ",".join(map(str, widths))
+    options: dict[str, Any] = {"model": model, "data": data}
     if "encoder" in entries:
         options["encoder"] = encoder = pick("encoder")
         if encoder in ("thermometer", "learned"):
@@ -238,9 +264,11 @@ def make_config(space: Space, suggest: Suggest, *, data: str, **fixed: Any) -> T
     options["method"] = method = pick("method")
     if method == "luts":
         options["luts"] = pick("luts")
+        topology = find_topology(model)
+        hidden = len(topology.convolutions) + len(topology.hidden)
         caps = [
             pick("fan_in", f"fan_in_{layer}") if "fan_in" in entries else 0
-            for layer in range(1, len(widths) + 1)
+            for layer in range(1, hidden + 1)
         ]
         caps.append(pick("score_fan_in") if "score_fan_in" in entries else 0)
         options["fan_in"] = tuple(caps) if any(caps) else ()
