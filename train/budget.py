@@ -7,6 +7,7 @@ that is the same for all; the price is such that all tables together are the bud
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -33,14 +34,18 @@ ARRIVING, TOTAL = 1.75, 10
 PLACES = 32
 #: A tap alone needs no table, but a register; the price of one in tables.
 WIRE = 0.25
+#: A ξ that is on no grid needs this many bits fewer than inputs times neurons have, or about so.
+COARSER = 3
 
 
 def neuron_costs(fan_in: int, *, q_bits: int = 0, family: str = "xc7") -> list[float]:
     """Return the tables of a neuron with 0, 1, … ``fan_in`` taps, and ``q_bits`` bits of q.
 
-    The threshold is the one in the middle, where heaps are dear.
+    The threshold is the one in the middle, where heaps are dear. With q it is what is left of a
+    fraction, and anywhere: the mean of four, lest neurons choose the taps that one of them suits.
     """
     kind = FAMILIES[family]
+    near = range(-1, 3) if q_bits else range(1)
     costs = [0.0]
     for taps in range(1, fan_in + 1):
         columns = [taps + (1 if q_bits else 0)]
@@ -49,7 +54,9 @@ def neuron_costs(fan_in: int, *, q_bits: int = 0, family: str = "xc7") -> list[f
                 columns.append(0)
             columns[column] += 1
         most = sum(count << column for column, count in enumerate(columns))
-        cost = float(lut_cost(tuple(columns), (most + 1) // 2, kind)) if most > 1 else WIRE
+        middle = (most + 1) // 2
+        heaps = [lut_cost(tuple(columns), middle + at, kind) for at in near]
+        cost = sum(heaps) / len(heaps) if most > 1 else WIRE
         costs.append(max(cost, costs[-1]))
     return costs
 
@@ -80,6 +87,57 @@ def input_costs(encoder: InputEncoder, *, family: str = "xc7") -> list[float]:
     return [comparison_cost(threshold, 8, kind) for threshold in encoder.thresholds]
 
 
+@dataclass(frozen=True)
+class _SharedSum:
+    """What q takes in a layer, for the ξ that the layer has.
+
+    Parameters
+    ----------
+    bits : int
+        Whole bits of q that each neuron adds to its taps.
+    tables : float
+        Of the sum of all inputs, and its product with Ξ.
+    remainders, each : int, float
+        How many remainders there are to compare with, and the tables of such a comparison.
+    """
+
+    bits: int
+    tables: float
+    remainders: int
+    each: float
+
+    def apart(self, neurons: int) -> float:
+        """Return the tables of the remainders that neurons need; those with the same share it."""
+        if not self.remainders:
+            return 0.0
+        return self.each * self.remainders * (1 - (1 - 1 / self.remainders) ** neurons)
+
+
+def _shared_sum(layer: SparseBinaryLayer, input_bits: int, family: str) -> _SharedSum | None:
+    """Return what q takes in a layer as it is; nothing where ξ is zero."""
+    if isinstance(layer, SparseBinaryScores) or isinstance(layer.domain, Signed | Zero):
+        return None
+    xi = layer.domain.exact().xi
+    # The fold looks for the least k that decides alike, which no grid makes larger.
+    off_grid = max(1, (layer.fan_in * len(layer.weight)).bit_length() - COARSER)
+    k = min((xi.denominator - 1).bit_length(), off_grid)
+    step = abs(round(xi * 2**k))
+    if not step:
+        return None
+    most = layer.fan_in * (2**input_bits - 1)
+    sums = layer.groups if isinstance(layer, SparseBinaryConv2d) else 1
+    product = (step.bit_count() - 1) * (most.bit_length() + k) / 2
+    kind = FAMILIES[family]
+    each = float(lut_cost((1,) * k, (1 << k) // 3 | 1, kind)) if k > 1 else 0.0
+    return _SharedSum(
+        bits=max(1, (step * most >> k).bit_length()),
+        tables=SUM * sums * (input_bits * layer.fan_in + product),
+        remainders=sums * min(most, 2**k - 1),
+        # Two with the same inputs share a table where it has two outputs.
+        each=each / 2 if k <= kind.paired else each,
+    )
+
+
 class LutBudget:
     """Choose each neuron's taps so that a network takes a number of look-up tables.
 
@@ -87,9 +145,10 @@ class LutBudget:
     norm, and every class needs its taps. Each class keeps its largest, up to the cap. Behind a map
     that arrives a pixel at a time taps are in tables that are there anyway, so that a class may
     have them all if they are signed. If not, classes with the same taps have the same score: half
-    of them are the cap that is not given. Sums of all inputs (q) are counted, and bits that an
-    encoder makes for taps of a first layer that sees whole images; what convolutions need to keep
-    lines, and to encode one pixel, is not.
+    of them are the cap that is not given. Sums of all inputs (q) are counted for the ξ that
+    each layer has when the budget is applied, and bits that an encoder makes for taps of a first
+    layer that sees whole images; what convolutions need to keep lines, and to encode one pixel, is
+    not.
 
     Parameters
     ----------
@@ -117,8 +176,8 @@ class LutBudget:
         self.encoded: Tensor | None = None
         if any(encoded) and not isinstance(layers[0], SparseBinaryConv2d):
             self.encoded = torch.tensor(encoded).repeat_interleave(layers[0].fan_in // len(encoded))
-        self.q = 0.0
-        self.costs: list[Tensor] = []
+        self.family = family
+        self.input_bits = input_bits
         self.caps: list[int] = []
         #: The most taps of a neuron where there are no caps yet.
         self.longest: list[int] = []
@@ -132,19 +191,33 @@ class LutBudget:
                     longest = min(longest, max(cap, layer.fan_in // 2, 1))
             self.longest.append(longest)
             self.caps.append(min(cap, longest) if cap else longest)
-            if isinstance(layer, SparseBinaryScores):
+        self._known: dict[tuple[int, int], Tensor] = {}
+        self.reprice()
+
+    def reprice(self) -> None:
+        """Take the costs for the ξ that each layer has now."""
+        self.sums = [
+            _shared_sum(layer, 1 if number else self.input_bits, self.family)
+            for number, layer in enumerate(self.layers)
+        ]
+        self.costs = [
+            self._costs(number, shared.bits if shared else 0)
+            for number, shared in enumerate(self.sums)
+        ]
+
+    def _costs(self, number: int, q_bits: int) -> Tensor:
+        """Return the tables of a neuron of a layer with 0, 1, … taps, and some bits of q."""
+        if (number, q_bits) not in self._known:
+            longest = self.longest[number]
+            bits = 1 if number else self.input_bits
+            if isinstance(self.layers[number], SparseBinaryScores):
                 costs = score_costs(longest, self._map_before(number))
+            elif bits == 1:
+                costs = neuron_costs(longest, q_bits=q_bits, family=self.family)
             else:
-                bits = 1 if number else input_bits
-                q = 0 if isinstance(layer.domain, Signed | Zero) else _q_bits(layer) + bits - 1
-                if q:
-                    self.q += SUM * bits * layer.weight[0].numel()
-                costs = (
-                    neuron_costs(longest, q_bits=q, family=family)
-                    if bits == 1
-                    else [SUM * (bits * taps + q) if taps else 0.0 for taps in range(longest + 1)]
-                )
-            self.costs.append(torch.tensor(costs))
+                costs = [SUM * (bits * n + q_bits) if n else 0.0 for n in range(longest + 1)]
+            self._known[number, q_bits] = torch.tensor(costs)
+        return self._known[number, q_bits]
 
     def _map_before(self, number: int) -> tuple[int, int] | None:
         """Return pixels and channels of the map that a layer reads, if it comes by pixels."""
@@ -156,7 +229,9 @@ class LutBudget:
     @property
     def fixed(self) -> float:
         """Tables that no choice of taps changes: the search for the largest score, and q."""
-        return CLASS * len(self.layers[-1].weight) + self.q
+        return CLASS * len(self.layers[-1].weight) + sum(
+            shared.tables for shared in self.sums if shared
+        )
 
     @property
     def constant(self) -> bool:
@@ -174,12 +249,14 @@ class LutBudget:
         """Tables if every neuron had as many taps as it may have before there are caps."""
         return self.fixed + sum(
             float(costs[-1]) * len(layer.weight)
-            for layer, costs in zip(self.layers, self.costs, strict=True)
+            + (shared.apart(len(layer.weight)) if shared else 0.0)
+            for layer, costs, shared in zip(self.layers, self.costs, self.sums, strict=True)
         )
 
     @torch.no_grad()
     def luts(self) -> float:
         """Return the tables of the network as it is, by the same costs."""
+        self.reprice()
         present = [layer.signs() != (0 if layer.domain.signed else -1) for layer in self.layers]
         taps = [rows.flatten(1).sum(1) for rows in present]
         columns = [rows.flatten(1).nonzero() for rows in present]
@@ -191,6 +268,7 @@ class LutBudget:
 
         ``slack`` between 0 and 1 widens the caps: 1 is no cap at all.
         """
+        self.reprice()
         ranked = [
             self._rank(layer, cap + round((longest - cap) * slack))
             for layer, cap, longest in zip(self.layers, self.caps, self.longest, strict=True)
@@ -261,10 +339,14 @@ class LutBudget:
         for number in reversed(range(len(self.layers))):
             costs = self.costs[number].to(read.device)
             total += float(costs[taps[number].clamp_max(len(costs) - 1)][read].sum())
+            shared = self.sums[number]
+            if shared:
+                total += shared.apart(int((read & (taps[number] > 0)).sum()))
             neurons, inputs = columns[number].unbind(1)
             if not number:
                 if self.encoded is not None:
-                    used = torch.zeros_like(self.encoded, dtype=torch.bool)
+                    # A sum of all inputs reads them all.
+                    used = torch.full_like(self.encoded, shared is not None, dtype=torch.bool)
                     used[inputs[read[neurons]].cpu()] = True
                     total += float(self.encoded[used].sum())
                 break
@@ -273,7 +355,7 @@ class LutBudget:
             # or all places of a channel behind a flatten.
             layer = self.layers[number]
             share = layer.fan_in // len(before.weight)
-            if isinstance(layer, SparseBinaryConv2d) and layer.groups > 1:
+            if shared or (isinstance(layer, SparseBinaryConv2d) and layer.groups > 1):
                 read = torch.ones(len(before.weight), dtype=torch.bool, device=read.device)
                 continue
             seen = inputs[read[neurons]] // share
@@ -292,9 +374,3 @@ def _break_ties(layer: SparseBinaryLayer, kept: Tensor) -> None:
         tied = (sizes[row] == cut[row]).nonzero().flatten()[-int(excess[row]) :]
         below = torch.nextafter(cut[row], cut.new_tensor(-math.inf))
         rows[row, tied] = below * rows[row, tied].sign() if layer.domain.signed else below
-
-
-def _q_bits(layer: SparseBinaryLayer) -> int:
-    """Return how many bits of q each neuron adds, for a ξ that balances one weight in twenty."""
-    inputs = layer.fan_in * (layer.groups if isinstance(layer, SparseBinaryConv2d) else 1)
-    return max(1, math.ceil(math.log2(0.05 * inputs + 1)))

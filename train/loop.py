@@ -241,6 +241,7 @@ class Trainer:
                 until=self.config.ec_until,
             )
         )
+        self.budget.reprice()
         luts = self.config.luts + (self.budget.largest - self.config.luts) * slack
         self.budget.refresh(luts, slack=slack)
 
