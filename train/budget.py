@@ -24,7 +24,8 @@ from sbnn_hw.train.layers import (
 
 __all__ = ["LutBudget", "input_costs", "neuron_costs", "score_costs"]
 
-#: Most taps that a neuron may have while a budget is in force. Longer heaps cost evenly more.
+#: Most taps that a hidden neuron may have while a budget is in force: none is given more, whatever
+#: it is worth, and costs are looked up no further. Scores may have more, up to their cap.
 LONGEST = 96
 #: Tables of a bit that is added to a class score, and of a class in the search for the largest.
 SUM, CLASS = 0.75, 11
