@@ -276,6 +276,45 @@ def test_a_damaged_state_is_refused_in_one_sentence(tmp_path, damage):
         train(config, tmp_path / "a.pt", resume=True)
 
 
+def _history(change):
+    def damage(state):
+        change(state["history"])
+
+    return damage
+
+
+@pytest.mark.parametrize(
+    ("damage", "what"),
+    [
+        (lambda state: state.update(epoch="x"), "its epoch is 'x'"),
+        (lambda state: state.update(epoch=True), "its epoch is True"),
+        (lambda state: state.update(epoch=99), "its epoch is 99 of 2"),
+        (lambda state: state.update(epoch=1), "its history has 2 epochs, not 1"),
+        (lambda state: state.update(history=[]), "its history has 0 epochs, not 2"),
+        (lambda state: state.update(history=7), "its history is no list"),
+        (_history(lambda rows: rows.reverse()), "its history is out of order"),
+        (_history(lambda rows: rows[0].pop("validation")), "its history is incomplete"),
+        (lambda state: state["best"].update(epoch=3), "its best epoch is 3 of 2"),
+        (lambda state: state["best"].update(epoch=0), "its best epoch is 0 of 2"),
+        (lambda state: state["best"].update(epoch="x"), "its best epoch is 'x'"),
+        (lambda state: state["best"].update(met="no"), "its best epoch is incomplete"),
+        (lambda state: state["best"].update(accuracy=None), "its best epoch is incomplete"),
+        (lambda state: state["best"].update(state={}), "in its best epoch it lacks 2.cut"),
+        (lambda state: state["best"].update(state=3), "its best epoch is incomplete"),
+    ],
+)
+def test_a_state_that_contradicts_itself_is_refused(tmp_path, damage, what):
+    config = replace(QUICK, epochs=2)
+    train(config, tmp_path / "a.pt")
+    path = tmp_path / "a.state.pt"
+    state = torch.load(path, weights_only=True)
+    damage(state)
+    torch.save(state, path)
+    with pytest.raises(ModelRejected) as refused:
+        train(config, tmp_path / "a.pt", resume=True)
+    assert str(refused.value) == f"{path} is damaged ({what}); start anew without --resume"
+
+
 def test_refusals(digits):
     with pytest.raises(ModelRejected, match=r"^The sparsity penalty is not defined for signed"):
         TrainConfig(model="digits", data="digits", domain="signed")

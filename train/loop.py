@@ -21,7 +21,13 @@ from sbnn_hw.datasets import ImageFolder, Images
 from sbnn_hw.errors import ModelRejected, UsageError
 from sbnn_hw.files import check_writable, exclusive, remove_partials, write_atomically
 from sbnn_hw.train.budget import LutBudget, input_costs
-from sbnn_hw.train.checkpoint import Checkpoint, load_checkpoint, read_tensors, save_checkpoint
+from sbnn_hw.train.checkpoint import (
+    Checkpoint,
+    check_fit,
+    load_checkpoint,
+    read_tensors,
+    save_checkpoint,
+)
 from sbnn_hw.train.config import TrainConfig
 from sbnn_hw.train.data import TrainingImages, split_validation, to_tensors
 from sbnn_hw.train.folder import open_folder
@@ -60,6 +66,8 @@ TOPK_EVERY = 10
 IDLE_IMAGES = 10_000
 #: Choices that change no weight, so that a run may go on with others.
 FREE = ("workers",)
+#: What is read of every epoch's row again.
+ROW = {"epoch", "loss", "penalty", "accuracy", "validation", "ones", "ec"}
 
 
 def images_of(source: Images | ImageFolder, *, workers: int = 0) -> TrainingImages:
@@ -399,6 +407,8 @@ class Trainer:
                     f"{path} was trained with {key} = {value!r}, not {mine.get(key)!r}; "
                     f"resume with the same options, or start anew without --resume"
                 )
+        if what := self._contradiction(state):
+            raise ModelRejected(f"{path} is damaged ({what}); start anew without --resume")
         try:
             self.epoch, self.history = state["epoch"], state["history"]
             self.model.load_state_dict(state["model"])
@@ -406,6 +416,39 @@ class Trainer:
             self.best = _Best(**state["best"])
         except (KeyError, TypeError, ValueError, RuntimeError, AttributeError):
             raise ModelRejected(f"{path} is damaged; start anew without --resume") from None
+
+    def _contradiction(self, state: dict[str, Any]) -> str:
+        """Return what a state says that cannot be, or nothing."""
+        epoch, history, best = (state.get(key) for key in ("epoch", "history", "best"))
+        # True is an int to Python, and no number here.
+        if type(epoch) is not int:
+            return f"its epoch is {epoch!r}"
+        if not 1 <= epoch <= self.config.epochs:
+            return f"its epoch is {epoch} of {self.config.epochs}"
+        if not isinstance(history, list):
+            return "its history is no list"
+        if len(history) != epoch:
+            return f"its history has {len(history)} epochs, not {epoch}"
+        if not all(isinstance(row, dict) and row.keys() >= ROW for row in history):
+            return "its history is incomplete"
+        if [row["epoch"] for row in history] != list(range(1, epoch + 1)):
+            return "its history is out of order"
+        if not isinstance(best, dict) or best.keys() != vars(_Best()).keys():
+            return "its best epoch is incomplete"
+        if type(best["epoch"]) is not int:
+            return f"its best epoch is {best['epoch']!r}"
+        if not 1 <= best["epoch"] <= epoch:
+            return f"its best epoch is {best['epoch']} of {epoch}"
+        kinds = {"accuracy": float, "met": bool, "state": dict}
+        if not all(isinstance(best[key], kind) for key, kind in kinds.items()) or not all(
+            isinstance(value, Tensor) for value in best["state"].values()
+        ):
+            return "its best epoch is incomplete"
+        try:
+            check_fit(best["state"], self.model.state_dict())
+        except ModelRejected as error:
+            return f"in its best epoch {error}"
+        return ""
 
     def checkpoint(self) -> Checkpoint:
         """Return the chosen epoch's model as a checkpoint."""
