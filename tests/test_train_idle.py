@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from sbnn_hw import datasets
-from sbnn_hw.train import TrainConfig
+from sbnn_hw.train import TrainConfig, fold_model
 from sbnn_hw.train.budget import LutBudget
-from sbnn_hw.train.idle import replace_idle
+from sbnn_hw.train.idle import Replaced, replace_idle
 from sbnn_hw.train.layers import SparseBinaryLayer
 from sbnn_hw.train.loop import Trainer
 from sbnn_hw.train.models import ModelConfig, build_model
@@ -58,6 +58,103 @@ def test_a_constant_neuron_begins_anew_and_nothing_reads_it(name, padding, domai
         assert not layers[1].weight[:, 3].any()
     else:
         assert not present(layers[1])[:, 3].any()
+
+
+def forced(domain, number):
+    """Return a network with a cut, in whose layer of that number four neurons are constant."""
+    model, layers, norms, images = made("mlp:24,20", 0, domain)
+    with torch.no_grad():
+        for layer in layers:
+            layer.cut.fill_(0.03)
+            layer.weight[:, ::7] = 0.1
+        for unit, sign in enumerate((1, -1, 1, 1)):
+            norms[layers[number]].bias[unit] = sign * 1e4
+        layers[-1].offset.copy_(torch.tensor([0.3, -1.2, 0.03, 2.0]))
+        if domain == "learned":
+            for layer in layers:
+                layer.domain.tau.fill_(-0.7)
+                layer.domain.phi.fill_(0.2)
+        for _ in range(40):  # statistics that are not those of the start
+            model(images[0])
+    model.eval()
+    return model, layers, images
+
+
+def predictions(model, pixels):
+    """Return what the folded network says."""
+    bytes_ = pixels.permute(0, 2, 3, 1).to(torch.uint8).numpy()
+    return fold_model(model, (10, 10, 1)).network.compute(bytes_).classes
+
+
+@pytest.mark.parametrize("grow", [True, False])
+@pytest.mark.parametrize(
+    ("domain", "number"),
+    [("signed", 1), ("zero", 1), ("learned", 1), ("closed_form", 1), ("signed", 0), ("zero", 0)],
+)
+def test_taking_a_constant_neuron_away_changes_no_score(domain, number, grow):
+    """What it always said moves to the offsets, or to the mean of the batch norm."""
+    model, layers, images = forced(domain, number)
+    columns = present(layers[number + 1])[:, :4]
+    assert columns.any()
+    pixels = torch.cat(images)
+    exact = [predictions(model, pixels)]
+    with torch.no_grad():
+        before = model(pixels)
+        assert replace_idle(model, images, grow=grow).neurons >= 4
+        after = model(pixels)
+    exact.append(predictions(model, pixels))
+    assert not present(layers[number + 1])[:, :4].any()
+    # What is added to all classes alike is the q of neurons that began anew.
+    for scores in (before, after):
+        scores -= scores.mean(1, keepdim=True)
+    assert torch.allclose(before, after, atol=1e-4)
+    # Ties are ties only where nothing is rounded.
+    assert (exact[0] == exact[1]).all()
+
+
+@pytest.mark.parametrize("domain", ["learned", "signed"])
+def test_without_growth_even_the_first_layer_goes_unnoticed(domain):
+    model, layers, images = forced(domain, 0)
+    pixels = torch.cat(images)
+    rows = layers[0].weight.detach().clone()
+    with torch.no_grad():
+        before = model(pixels)
+        assert replace_idle(model, images, grow=False).changed
+        after = model(pixels)
+    assert torch.equal(rows, layers[0].weight)
+    assert torch.allclose(before, after, atol=1e-4)
+
+
+def test_taps_are_taken_away_where_the_cut_is_below_zero():
+    model, layers, norms, images = made("mlp:12,9", 0, "zero")
+    with torch.no_grad():
+        norms[layers[0]].bias[3] = 1e4
+    layers[1].cut.fill_(-10.0)
+    replace_idle(model, images)
+    assert not present(layers[1])[:, 3].any()
+
+
+def test_nothing_begins_anew_in_the_last_epoch(monkeypatch):
+    images = datasets.find("digits").load("train")
+    config = TrainConfig(
+        model="mlp:20", data="digits", domain="signed", method="luts", luts=400,
+        replace_idle=True, epochs=3, batch=64, threads=1,
+    )  # fmt: skip
+    grown = []
+    monkeypatch.setattr(
+        "sbnn_hw.train.loop.replace_idle",
+        lambda *_, grow=True, **__: grown.append(grow) or Replaced(1, True),
+    )
+    trainer = Trainer(config, images, classes=10)
+    spent = []
+    spend = trainer._spend
+    trainer._spend = lambda step: spent.append(trainer.epoch) or spend(step)
+    with Progress(1, quiet=True, stream=io.StringIO()) as progress:
+        for _ in range(3):
+            trainer.run_epoch(progress)
+    assert grown == [True, True, False]
+    # Nor are tables given to taps that nothing would train: one choice fewer than before.
+    assert spent.count(0) == spent.count(1) == spent.count(2) + 1
 
 
 @pytest.mark.parametrize(("name", "padding"), CASES)

@@ -54,7 +54,7 @@ class TrainConfig:
         Latent weights are kept within ± this (0: not at all; always off with top-k).
     replace_idle : bool
         After each epoch, neurons that are constant on training images, or the same as another, are
-        taken away, and their tables left to others; they may grow again.
+        taken away, and their tables left to others; they may grow again, but in the last one.
     distill, temperature : float
         Share of the teacher in the loss, and the temperature that softens both outputs.
     validation : int

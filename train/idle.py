@@ -1,7 +1,8 @@
 """Find what says nothing on training images, and give its place and its tables to others.
 
 A neuron that is constant, or the same as another one, costs tables and tells nothing new; so does
-a tap on an input that is constant. Such taps are taken away, and such neurons begin anew.
+a tap on an input that is constant. Such taps are taken away, and such neurons begin anew. What a
+constant input said is kept: by the mean of the batch norm behind, and by the offsets of the scores.
 """
 
 from collections.abc import Iterable
@@ -10,7 +11,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from sbnn_hw.train.layers import SignActivation, SparseBinaryConv2d, SparseBinaryLayer
+from sbnn_hw.train.layers import (
+    SignActivation,
+    SparseBinaryConv2d,
+    SparseBinaryLayer,
+    SparseBinaryScores,
+)
 from sbnn_hw.train.norm import BatchNorm
 
 __all__ = ["Replaced", "replace_idle"]
@@ -23,7 +29,7 @@ class Replaced:
     Parameters
     ----------
     neurons : int
-        Neurons that began anew.
+        Neurons that were constant or double.
     changed : bool
         Whether any weight is another one now.
     """
@@ -75,6 +81,7 @@ def replace_idle(
     optimiser: torch.optim.Optimizer | None = None,
     *,
     seed: int = 0,
+    grow: bool = True,
 ) -> Replaced:
     """Take away taps on constant inputs and neurons that are constant or double.
 
@@ -88,6 +95,8 @@ def replace_idle(
         What it remembers of a weight that is set anew is forgotten.
     seed : int
         Chooses the weights of neurons that begin anew.
+    grow : bool
+        Whether they do; if not, they stay as they are, and nothing taps them.
     """
     generator = torch.Generator().manual_seed(seed)
     modules = list(model)
@@ -105,21 +114,27 @@ def replace_idle(
             x = module(x)
             if isinstance(module, SignActivation) and layer is not None:
                 outputs[layer].add(_units(x))
-    model.train(training)
     neurons, changed = 0, False
     for number, layer in enumerate(layers):
         if layer in outputs:
             again = _leave_to_others(layer, layers[number + 1], outputs[layer])
             if len(again):
-                norm = _norm_behind(modules, layer)
-                _begin_anew(layer, norm, again, optimiser, generator)
-                _clear(layers[number + 1], _columns(layer, layers[number + 1], again), optimiser)
+                after = layers[number + 1]
+                # Doubles said the same as another one, which says it on.
+                said = outputs[layer].low.where(outputs[layer].constant, 0.0)[again]
+                columns = _columns(layer, after, again)
+                said = said.repeat_interleave(len(columns) // len(again))
+                _clear(modules, after, columns, said, optimiser)
+                if grow:
+                    norm = _norm_behind(modules, layer)
+                    _begin_anew(layer, norm, again, optimiser, generator)
                 neurons += len(again)
                 changed = True
         constant = inputs[layer].constant.nonzero().flatten()
         if _present(layer)[:, constant].any():
-            _clear(layer, constant, optimiser)
+            _clear(modules, layer, constant, inputs[layer].low[constant], optimiser)
             changed = True
+    model.train(training)
     return Replaced(neurons, changed)
 
 
@@ -156,16 +171,42 @@ def _present(layer: SparseBinaryLayer) -> Tensor:
     return layer.signs() != (0 if layer.domain.signed else -1)
 
 
+def _steps(layer: SparseBinaryLayer, columns: Tensor) -> Tensor:
+    """Return the weights on some inputs in units of η, but for what all of them have in common."""
+    signs = layer.signs()[:, columns]
+    return signs if layer.domain.signed else (signs + 1) / 2
+
+
 def _clear(
-    layer: SparseBinaryLayer, columns: Tensor, optimiser: torch.optim.Optimizer | None
+    modules: list[nn.Module],
+    layer: SparseBinaryLayer,
+    columns: Tensor,
+    said: Tensor,
+    optimiser: torch.optim.Optimizer | None,
 ) -> None:
-    """Take away the taps on some inputs."""
+    """Take away the taps on some inputs, and keep what those always said."""
     if isinstance(layer, SparseBinaryConv2d) and layer.groups > 1:
         return
-    # Signed taps are absent near zero, others far below it.
     weight = layer.weight
-    weight[:, columns] = 0.0 if layer.domain.signed else -weight[:, columns].abs()
+    before = _steps(layer, columns)
+    if layer.domain.signed:
+        # Signed taps are absent near zero.
+        weight[:, columns] = 0.0
+    else:
+        # Others are far below it, and below the cut.
+        cut = layer.cut.expand_as(weight)[:, columns]
+        below = torch.nextafter(cut, torch.full_like(cut, -torch.inf))
+        weight[:, columns] = torch.minimum(-weight[:, columns].abs(), below)
     _forget(optimiser, weight, (slice(None), columns))
+    lost = before - _steps(layer, columns)  # (neurons, columns, …)
+    moved = lost.flatten(2).sum(2) @ said.to(lost) if lost.dim() > 2 else lost @ said.to(lost)
+    tau = getattr(layer.domain, "tau", moved.new_ones(()))
+    if isinstance(layer, SparseBinaryScores):
+        # Offsets are in units of |η|, and whole steps are on any grid of theirs.
+        layer.offset += tau.sign() * moved
+    else:
+        # Borders of a padded map do not see the constant, and are off by it.
+        _norm_behind(modules, layer).running_mean -= 2 * tau * moved
 
 
 def _begin_anew(

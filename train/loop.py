@@ -371,11 +371,13 @@ class Trainer:
         # A seed for each epoch, so that a run that goes on draws what it would have drawn.
         seed = (self.config.seed + self.epoch) % 2**63
         images = self._calibration(IDLE_IMAGES)
-        found = replace_idle(self.model, images, self.optimiser, seed=seed)
+        # What would grow behind the last step is never trained.
+        last = self.epoch + 1 == self.config.epochs
+        found = replace_idle(self.model, images, self.optimiser, seed=seed, grow=not last)
         if found.changed:
-            if self.budget:
+            if self.budget and not last:
                 self._spend((self.epoch + 1) * self.steps_per_epoch)
-            if self.topk:
+            if self.topk and not last:
                 self.topk.project(self.layers, self._ec((self.epoch + 1) * self.steps_per_epoch))
             self._recalibrate()
         return found.neurons
