@@ -11,6 +11,7 @@ from sbnn_hw.explore.cost import tables_of
 from sbnn_hw.rtl_gen.heap import FAMILIES, lut_cost
 from sbnn_hw.train import TrainConfig, fold_model
 from sbnn_hw.train.budget import SUM, LutBudget, input_costs, neuron_costs
+from sbnn_hw.train.catalogue import BACKBONES
 from sbnn_hw.train.domains import make_domain
 from sbnn_hw.train.loop import Trainer
 from sbnn_hw.train.models import ModelConfig, build_model
@@ -137,6 +138,16 @@ def test_refuses_budgets_that_make_no_sense(options, message):
         TrainConfig(
             **{"model": "sfc", "data": "mnist", "domain": "zero", "method": "none"} | options
         )
+
+
+@pytest.mark.parametrize("model", BACKBONES)
+def test_refuses_a_budget_for_what_no_hardware_is_made_of(model):
+    with pytest.raises(ModelRejected) as refused:
+        TrainConfig(model=model, data="cifar10", domain="zero", method="luts", luts=9000)
+    assert str(refused.value) == (
+        f"A budget of LUTs (--method luts) is for hardware, which is not made of the backbone "
+        f"{model} yet; use --method topk or penalty"
+    )
 
 
 def test_ties_at_the_cut_are_broken():

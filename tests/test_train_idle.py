@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from sbnn_hw import datasets
+from sbnn_hw.errors import ModelRejected
 from sbnn_hw.train import TrainConfig, fold_model
 from sbnn_hw.train.budget import LutBudget
 from sbnn_hw.train.idle import Replaced, replace_idle
@@ -275,6 +276,39 @@ def test_what_was_taken_away_does_not_come_back_with_the_budget():
     assert present(layers[0]).sum(1).max() <= 3
     assert present(layers[1]).sum(1).tolist() == [10] * 4
     assert budget.luts() <= 100
+
+
+IDLE = {"model": "mlp:8", "data": "digits", "domain": "signed", "method": "topk"}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"model": "resnet18", "domain": "learned"},
+            r"^Idle neurons \(--replace-idle\) are not looked for in the backbone resnet18; leave",
+        ),
+        ({"domain": "real", "method": "none"}, "^Weights of the domain real cannot be taken away"),
+        ({"domain": "bnn", "method": "none"}, "^Weights of the domain bnn cannot be taken away"),
+        ({"domain": "symmetric"}, r"symmetric cannot be taken away \(--replace-idle\); leave the"),
+        (
+            {"method": "none"},
+            r"^Without a cut no signed tap can be taken away \(--replace-idle\); use",
+        ),
+    ],
+)
+def test_is_refused_where_nothing_can_be_taken_away(options, message):
+    TrainConfig(**IDLE | options)
+    with pytest.raises(ModelRejected, match=message):
+        TrainConfig(**IDLE | options, replace_idle=True)
+
+
+@pytest.mark.parametrize(
+    ("domain", "method"),
+    [("signed", "topk"), ("zero", "none"), ("learned", "penalty"), ("closed_form", "penalty")],
+)
+def test_is_taken_where_there_are_zeros(domain, method):
+    TrainConfig(**IDLE | {"domain": domain, "method": method}, replace_idle=True)
 
 
 def test_a_run_that_goes_on_begins_neurons_anew_with_the_same_weights(tmp_path):

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from sbnn_hw.errors import ModelRejected
+from sbnn_hw.train.catalogue import BACKBONES
 
 if TYPE_CHECKING:
     from sbnn_hw.train.data import Augmentation
@@ -181,6 +182,32 @@ class TrainConfig:
         if self.domain == "signed" and self.method == "penalty":
             raise ModelRejected(
                 "The sparsity penalty is not defined for signed taps; use --method topk"
+            )
+        if self.method == "luts" and self.model in BACKBONES:
+            raise ModelRejected(
+                f"A budget of LUTs (--method luts) is for hardware, which is not made of the "
+                f"backbone {self.model} yet; use --method topk or penalty"
+            )
+        if self.replace_idle:
+            self._check_idle()
+
+    def _check_idle(self) -> None:
+        """Refuse to look for idle neurons where none could be taken away."""
+        if self.model in BACKBONES:
+            raise ModelRejected(
+                f"Idle neurons (--replace-idle) are not looked for in the backbone {self.model}; "
+                f"leave the option out"
+            )
+        # Both of their values count: −1 in place of +1 takes nothing away.
+        if self.domain in ("real", "bnn", "symmetric"):
+            raise ModelRejected(
+                f"Weights of the domain {self.domain} cannot be taken away (--replace-idle); leave "
+                f"the option out, or use another --domain"
+            )
+        if self.domain == "signed" and self.method == "none":
+            raise ModelRejected(
+                "Without a cut no signed tap can be taken away (--replace-idle); use --method topk "
+                "or luts"
             )
 
     @property
