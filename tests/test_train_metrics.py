@@ -202,6 +202,20 @@ def test_commands_refuse_a_backbone_by_its_layer(
     assert f"{checkpoint}: Layer conv1 is a real-valued convolution, {REFUSED}" in error
 
 
+@pytest.mark.parametrize("command", [["info"], ["eval", "--data", "digits"]])
+def test_a_teacher_is_refused_with_advice_that_holds(tmp_path, capsys, command):
+    """`info` counts backbones; of other real-valued models it would need the netlist, too."""
+    config = ModelConfig("mlp:8", (8, 8, 1), 10, domain="real")
+    path = tmp_path / "teacher.pt"
+    save_checkpoint(path, Checkpoint(config, build_model(config)))
+    assert main([*command, "--model", str(path)]) == 1
+    assert capsys.readouterr().err == (
+        f"E: {path}: Layer 2 is a real-valued linear layer, for which no hardware is generated yet "
+        f"(evaluate with --using torch, or train a binary network with this one as its --teacher)\n"
+    )
+    assert main(["eval", "--using", "torch", "--data", "digits", "--model", str(path)]) == 0
+
+
 def test_refusal_names_the_shortcut_inside_a_block():
     config = ModelConfig("resnet18", (8, 8, 2), 4)
     for block, message in (

@@ -95,6 +95,10 @@ def _refuse_real_values(model: nn.Module) -> None:
         (nn.Linear, "is a real-valued linear layer"),
     )
     named = list(model.named_modules())
+    # `info` counts backbones as they are, and all else as the netlist that there is none of.
+    backbone = any(isinstance(module, _BLOCKS) for _, module in named)
+    teacher = "or train a binary network with this one as its --teacher"
+    other = "count with info" if backbone else teacher
     # Blocks last: the layer in a block's shortcut says more than the block that it is in.
     for group in (kinds, ((_BLOCKS, "has a real-valued shortcut"),)):
         for name, module in named:
@@ -102,7 +106,7 @@ def _refuse_real_values(model: nn.Module) -> None:
                 if isinstance(module, kind):
                     raise ModelRejected(
                         f"Layer {name} {what}, for which no hardware is generated yet (evaluate "
-                        f"with --using torch, count with info)"
+                        f"with --using torch, {other})"
                     )
 
 
