@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -75,6 +76,42 @@ def test_resume_refuses_other_options(tmp_path):
     train(replace(QUICK, epochs=1), tmp_path / "a.pt")
     with pytest.raises(ModelRejected, match=r"was trained with epochs = 1, not 4; resume with the"):
         train(QUICK, tmp_path / "a.pt", resume=True)
+
+
+def test_a_resumed_run_tells_the_time_of_all_its_parts(tmp_path, monkeypatch):
+    config, path = replace(QUICK, epochs=2), tmp_path / "a.pt"
+    clock = iter(range(0, 10_000, 100))
+    monkeypatch.setattr("sbnn_hw.train.loop.time", SimpleNamespace(monotonic=lambda: next(clock)))
+    whole = Trainer.run_epoch
+
+    def one_epoch(self, progress):
+        if self.epoch:
+            raise Stopped
+        return whole(self, progress)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Trainer, "run_epoch", one_epoch)
+        with pytest.raises(Stopped):
+            train(config, path)
+    said = []
+    train(config, path, resume=True, talk=said.append)
+    assert said[-1] == "trained for 200 s"
+    # Resumed once more there is nothing to do, and no time passes.
+    train(config, path, resume=True, talk=said.append)
+    assert said[-1] == "trained for 200 s"
+
+
+def test_a_state_without_seconds_is_taken(tmp_path):
+    config, path = replace(QUICK, epochs=1), tmp_path / "a.pt"
+    train(config, path)
+    state_path = tmp_path / "a.state.pt"
+    state = torch.load(state_path, weights_only=True)
+    del state["seconds"]
+    torch.save(state, state_path)
+    said = []
+    train(config, path, resume=True, talk=said.append)
+    # Not known, rather than none.
+    assert not any("trained for" in line for line in said)
 
 
 def train_command(out, *more):
@@ -294,6 +331,9 @@ def _history(change):
         (lambda state: state.update(history=7), "its history is no list"),
         (_history(lambda rows: rows.reverse()), "its history is out of order"),
         (_history(lambda rows: rows[0].pop("validation")), "its history is incomplete"),
+        (lambda state: state.update(seconds="x"), "its seconds are 'x'"),
+        (lambda state: state.update(seconds=float("nan")), "its seconds are nan"),
+        (lambda state: state.update(seconds=-1.0), "its seconds are -1.0"),
         (lambda state: state["best"].update(epoch=3), "its best epoch is 3 of 2"),
         (lambda state: state["best"].update(epoch=0), "its best epoch is 0 of 2"),
         (lambda state: state["best"].update(epoch="x"), "its best epoch is 'x'"),

@@ -210,6 +210,8 @@ class Trainer:
         self.epoch = 0
         self.best = _Best()
         self.history: list[dict[str, Any]] = []
+        #: How long the epochs took; unknown where a state does not tell.
+        self.seconds: float | None = 0.0
 
     # One step, one epoch
 
@@ -295,6 +297,7 @@ class Trainer:
 
     def run_epoch(self, progress: Progress) -> dict[str, Any]:
         """Train for one epoch, choose statistics anew, validate; return the log's row."""
+        started = time.monotonic()
         self.model.train()
         sums: dict[str, float] = {"loss": 0.0, "penalty": 0.0, "accuracy": 0.0}
         step = self.epoch * self.steps_per_epoch
@@ -356,6 +359,8 @@ class Trainer:
             met = self.config.method == "none" or share <= self.config.ec + TOLERANCE
         # Without validation images the latest epoch is chosen.
         self.best.offer(self.epoch, row["validation"] or 0.0, met, self.model)
+        if self.seconds is not None:
+            self.seconds += time.monotonic() - started
         return row
 
     def _calibration(self, most: int) -> Iterator[Tensor]:
@@ -394,6 +399,7 @@ class Trainer:
             "optimiser": self.optimiser.state_dict(),
             "best": vars(self.best),
             "history": self.history,
+            "seconds": self.seconds,
         }
 
     def restore(self, state: dict[str, Any], path: Path) -> None:
@@ -413,6 +419,7 @@ class Trainer:
             raise ModelRejected(f"{path} is damaged ({what}); start anew without --resume")
         try:
             self.epoch, self.history = state["epoch"], state["history"]
+            self.seconds = state.get("seconds")
             self.model.load_state_dict(state["model"])
             self.optimiser.load_state_dict(state["optimiser"])
             self.best = _Best(**state["best"])
@@ -435,6 +442,9 @@ class Trainer:
             return "its history is incomplete"
         if [row["epoch"] for row in history] != list(range(1, epoch + 1)):
             return "its history is out of order"
+        seconds = state.get("seconds")
+        if seconds is not None and not (isinstance(seconds, int | float) and 0 <= seconds < 1e12):
+            return f"its seconds are {seconds!r}"
         if not isinstance(best, dict) or best.keys() != vars(_Best()).keys():
             return "its best epoch is incomplete"
         if type(best["epoch"]) is not int:
@@ -584,7 +594,6 @@ def _train(
     elif resume:
         talk(f"no state at {state_path}; starting from the beginning")
     steps = (config.epochs - trainer.epoch) * trainer.steps_per_epoch
-    started = time.monotonic()
     with Progress(steps, quiet=not is_first(), stream=sys.stderr) as progress:
         while trainer.epoch < config.epochs:
             row = trainer.run_epoch(progress)
@@ -607,7 +616,8 @@ def _train(
             else f"the share of ones never came down to {config.ec:.4g}; raise --gamma or "
             f"--epochs, or use --method topk"
         )
-    talk(f"trained for {time.monotonic() - started:.0f} s")
+    if trainer.seconds is not None:
+        talk(f"trained for {trainer.seconds:.0f} s")
     return checkpoint
 
 
