@@ -203,10 +203,10 @@ def _clear(
     tau = getattr(layer.domain, "tau", moved.new_ones(()))
     if isinstance(layer, SparseBinaryScores):
         # Offsets are in units of |η|, and whole steps are on any grid of theirs.
-        layer.offset += tau.sign() * moved
+        layer.offset.add_(tau.sign() * moved)
     else:
         # Borders of a padded map do not see the constant, and are off by it.
-        _norm_behind(modules, layer).running_mean -= 2 * tau * moved
+        _norm_behind(modules, layer).running_mean.sub_(2 * tau * moved)
 
 
 def _begin_anew(
