@@ -11,7 +11,7 @@ import argparse
 from pathlib import Path
 
 from sbnn_hw import datasets
-from sbnn_hw.bench.measure import ALL, SYNTHESISED, hardware_options
+from sbnn_hw.bench.measure import ALL, HEAVY, SYNTHESISED, hardware_options
 from sbnn_hw.bops import count, entropy
 from sbnn_hw.files import write_atomically
 from sbnn_hw.netlist import Encode, Network
@@ -31,7 +31,8 @@ EXTENSIONS = {
 
 
 def _counts(path: Path, network: Network) -> Counts:
-    return synthesise(generate(network, hardware_options(path)).verilog, "xc7").counts
+    text = generate(network, hardware_options(path)).verilog
+    return synthesise(text, "xc7", light=network.connections > HEAVY).counts
 
 
 def _cells(path: Path, network: Network) -> dict[str, str]:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ALL",
+    "HEAVY",
     "SYNTHESISED",
     "Dense",
     "Setup",
