@@ -18,7 +18,7 @@ from sbnn_hw.bench.measure import SYNTHESISED, Setup
 from sbnn_hw.bench.numbers import number
 from sbnn_hw.bench.plot import front, make_figure, points_of, text_box
 from sbnn_hw.bench.published import load_peers
-from sbnn_hw.bench.zoo import find_models, hardware_of, read_facts
+from sbnn_hw.bench.zoo import find_models, hardware_of, is_routed, read_facts
 from sbnn_hw.bops import count
 from sbnn_hw.cli import main
 from sbnn_hw.errors import OutputRefused, UsageError
@@ -150,6 +150,15 @@ def test_hardware_is_chosen_beside_the_models(tmp_path):
     assert hardware_of(tmp_path / "c.pt") == {}
     with pytest.raises(UsageError, match=r"b may choose input, .*, not speed = 3$"):
         hardware_of(tmp_path / "b.pt")
+
+
+def test_a_model_may_be_left_unrouted(tmp_path):
+    (tmp_path / "hardware.toml").write_text("[a]\necp5 = false\nshare = 9\n[b]\necp5 = 0\n")
+    assert hardware_of(tmp_path / "a.pt") == {"share": 9}
+    assert not is_routed(tmp_path / "a.pt")
+    assert is_routed(tmp_path / "c.pt")
+    with pytest.raises(UsageError, match=r"b may choose input, .*, not ecp5 = 0$"):
+        is_routed(tmp_path / "b.pt")
 
 
 # What others published

@@ -12,7 +12,7 @@ import numpy as np
 from sbnn_hw import __version__, bops
 from sbnn_hw.bench.dense import densify
 from sbnn_hw.bench.numbers import Number, number
-from sbnn_hw.bench.zoo import Facts, hardware_of, read_facts
+from sbnn_hw.bench.zoo import Facts, hardware_of, is_routed, read_facts
 from sbnn_hw.boards.nextpnr import (
     bram_blocks,
     find_nextpnr,
@@ -243,7 +243,7 @@ def measure_model(path: Path, setup: Setup) -> tuple[dict[str, Any], list[SbnnEr
             setup.say(path.stem, step, f"failed: {text}")
 
     attempt("xc7", lambda: _xc7(flow))
-    if not setup.quick:
+    if not setup.quick and is_routed(path):
         attempt("ecp5", lambda: _ecp5(flow, network, options))
     attempt("toggles", lambda: _toggles(flow, built, images, setup))
     numbers |= _rates(numbers)

@@ -9,10 +9,13 @@ from typing import Any
 from sbnn_hw.datasets import DATASETS
 from sbnn_hw.errors import ModelRejected, UsageError
 
-__all__ = ["HARDWARE", "Facts", "find_models", "hardware_of", "read_facts"]
+__all__ = ["HARDWARE", "Facts", "find_models", "hardware_of", "is_routed", "read_facts"]
 
 #: Lies beside the models; a table for each that is built otherwise than `sbnn-hw generate` does.
 HARDWARE = "hardware.toml"
+
+#: Not of the hardware, but of what is measured of it.
+_ROUTED = "ecp5"
 
 _CHOICES: dict[str, type] = {
     "input": str,
@@ -21,6 +24,7 @@ _CHOICES: dict[str, type] = {
     "share": int,
     "scores": bool,
     "levels_per_stage": int,
+    _ROUTED: bool,
 }
 
 
@@ -105,6 +109,15 @@ def read_facts(path: Path) -> Facts:
 
 def hardware_of(path: Path) -> dict[str, Any]:
     """Return the choices of hardware for a model, from the file beside it; none if it has none."""
+    return {key: value for key, value in _chosen(path).items() if key != _ROUTED}
+
+
+def is_routed(path: Path) -> bool:
+    """Return whether a model is placed and routed; the file beside it may say that it cannot be."""
+    return bool(_chosen(path).get(_ROUTED, True))
+
+
+def _chosen(path: Path) -> dict[str, Any]:
     file = path.with_name(HARDWARE)
     if not file.is_file():
         return {}
