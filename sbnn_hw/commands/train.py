@@ -107,7 +107,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="checkpoint to write (.pt); the state to resume from, the log and its plot lie beside",
     )
     add_data_root(parser)
-    parser.add_argument("--recipe", metavar="NAME", help="start from a recipe; options override it")
+    parser.add_argument(
+        "--recipe",
+        metavar="NAME",
+        help="start from a recipe (`sbnn-hw models` lists them); options override it",
+    )
     parser.add_argument("--resume", action="store_true", help="go on from where a run was stopped")
     add_json(parser)
     for title, options in OPTIONS.items():
