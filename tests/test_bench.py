@@ -329,6 +329,9 @@ def test_results_go_between_their_marks_and_nowhere_else(results, tmp_path):
     with pytest.raises(OutputRefused, match=r"must have one place for the results, between <!--"):
         table.place(readme, results, tmp_path / "pareto.svg")
     assert readme.read_text() == "nothing"
+    readme.write_text(2 * f"{table.BEGIN}{table.END}\n")
+    with pytest.raises(OutputRefused, match=r"must have one place for the results, between <!--"):
+        table.place(readme, results, tmp_path / "pareto.svg")
 
 
 def test_readme_is_what_was_measured():
