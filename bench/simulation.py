@@ -39,7 +39,7 @@ def wide_network(connections: int) -> Network:
     taps = Taps.from_dense((rng.random((10, 1024)) < 0.05).astype(np.int8))
     scores = Scores(taps=taps, negative=False, shift=0, offsets=np.zeros(10))
     stages.append(Stage("scores", scores, (len(stages) - 1,)))
-    return Network(Edge((28, 28, 1), bits=8, scan="raster"), tuple(stages))
+    return Network(Edge.of_bits((28, 28, 1), 8, scan="raster"), tuple(stages))
 
 
 def in_a_process(code: str, *arguments: str) -> dict[str, float]:

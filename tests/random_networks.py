@@ -184,7 +184,7 @@ class _Builder:
 def random_vector_network(rng, *, layers=None):
     """Return a network of linear layers; pixels are encoded, or are addends themselves."""
     shape = (int(rng.integers(1, 4)), int(rng.integers(1, 5)), int(rng.integers(1, 4)))
-    builder = _Builder(Edge(shape, bits=int(rng.choice([8, 4, 4, 1])), scan="raster"))
+    builder = _Builder(Edge.of_bits(shape, int(rng.choice([8, 4, 4, 1])), scan="raster"))
     if rng.random() < 0.8 and builder.input.bits > 2:
         builder.add(random_encoder(rng, builder.edge))
     builder.add(Flatten())
@@ -197,7 +197,7 @@ def random_vector_network(rng, *, layers=None):
 def random_map_network(rng, *, wild=False):
     """Return a network with convolutions and pools; a wild one may be refused by the hardware."""
     shape = (int(rng.integers(3, 10)), int(rng.integers(3, 10)), int(rng.integers(1, 4)))
-    builder = _Builder(Edge(shape, bits=int(rng.choice([8, 4, 1])), scan="raster"))
+    builder = _Builder(Edge.of_bits(shape, int(rng.choice([8, 4, 1])), scan="raster"))
     if rng.random() < 0.7 and builder.input.bits > 2:
         builder.add(random_encoder(rng, builder.edge))
     for _ in range(int(rng.integers(1, 3))):
@@ -216,7 +216,7 @@ def random_map_network(rng, *, wild=False):
 def random_level_network(rng):
     """Return a network that rounds its pixels before they are added up, in windows or not."""
     shape = (int(rng.integers(3, 6)), int(rng.integers(3, 6)), int(rng.integers(1, 3)))
-    builder = _Builder(Edge(shape, bits=int(rng.choice([8, 4])), scan="raster"))
+    builder = _Builder(Edge.of_bits(shape, int(rng.choice([8, 4])), scan="raster"))
     before = rng.random() < 0.3
     if before:
         builder.add(Flatten())

@@ -51,7 +51,7 @@ def small_network(shape=(28, 28, 1), hidden=(24,), classes=10, fan_in=9, seed=0)
         taps=taps, negative=False, shift=0, offsets=rng.integers(-3, 4, classes).astype(np.int64)
     )
     stages.append(Stage("scores", scores, (len(stages) - 1,)))
-    return Network(Edge(tuple(shape), bits=8, scan="raster"), tuple(stages))
+    return Network(Edge.of_bits(tuple(shape), 8, scan="raster"), tuple(stages))
 
 
 @dataclass

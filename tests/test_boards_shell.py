@@ -254,7 +254,7 @@ def test_values_of_more_than_a_byte_take_two():
 
     plain = small_network((2, 2, 1), hidden=(4,), classes=2, fan_in=2)
     encode = Stage("encode", Encode(np.array([[700]])), (-1,))
-    network = Network(Edge((2, 2, 1), bits=10, scan="raster"), (encode, *plain.stages[1:]))
+    network = Network(Edge.of_bits((2, 2, 1), 10, scan="raster"), (encode, *plain.stages[1:]))
     rig = make_rig(network)
     assert rig.wire.image_bytes == 8
     pixels = np.random.default_rng(0).integers(0, 1024, (6, 2, 2, 1))

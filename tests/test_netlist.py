@@ -52,7 +52,7 @@ def chain(*operations, shape=(1, 1, 3)):
         Stage(f"{operation.kind}_{n}", operation, (n - 1,))
         for n, operation in enumerate(operations)
     ]
-    return Network(Edge(shape, bits=8, scan="raster"), tuple(stages))
+    return Network(Edge.of_bits(shape, 8, scan="raster"), tuple(stages))
 
 
 def small():
@@ -181,9 +181,9 @@ def test_pool_is_or_and_and():
         (lambda: chain(Encode(np.array([[100]] * 3)), Flatten(), linear([[1, 0, 1]], [4]),
                        scores([[1]])),
          r"^Stage linear_2: threshold of neuron 0 must be between 0 and 3, not 4$"),
-        (lambda: Network(Edge((1,), bits=8), (Stage("s", scores([[1]]), (0,)),)),
+        (lambda: Network(Edge.of_bits((1,), 8), (Stage("s", scores([[1]]), (0,)),)),
          r"^Stage s must receive from an earlier stage, not 0$"),
-        (lambda: Network(Edge((1,), bits=8), ()), r"^A network must have one stage or more$"),
+        (lambda: Network(Edge.of_bits((1,), 8), ()), r"^A network must have one stage or more$"),
         (lambda: chain(Encode(np.array([[256]] * 3)), Flatten(), scores([[1, 0, 0]])),
          r"^Stage encode_0: Encoder thresholds must lie between 1 and 255$"),
     ],
@@ -197,21 +197,21 @@ def test_a_stage_that_nobody_reads_is_refused():
     first = Stage("one", Flatten(), (-1,))
     second = Stage("two", Flatten(), (-1,))
     with pytest.raises(ModelRejected, match=r"^Stage one is read by no other$"):
-        Network(Edge((1, 1, 2), bits=8), (first, second, Stage("s", scores([[1, 0]]), (1,))))
+        Network(Edge.of_bits((1, 1, 2), 8), (first, second, Stage("s", scores([[1, 0]]), (1,))))
 
 
 def test_sums_that_would_leave_64_bits_are_refused():
     taps = Taps(2**20, [0, 2**20], np.arange(2**20), np.zeros(2**20, bool))
     wide = Scores(taps=taps, negative=False, shift=40, offsets=np.zeros(1, int))
     with pytest.raises(ModelRejected, match=r"^Scores must be below 2\^60, not up to "):
-        wide.infer(Edge((2**20,), bits=8))
+        wide.infer(Edge.of_bits((2**20,), 8))
     layer = Linear(
         taps=taps, xi=1, k=40, thresholds=np.zeros((1, 1), int), flips=np.zeros(1, bool),
         fixed=np.zeros(0, int),
     )  # fmt: skip
     with pytest.raises(ModelRejected, match=r"^Stage l: its sums leave 60 bits, with k = 40 and"):
         Network(
-            Edge((2**20,), bits=8),
+            Edge.of_bits((2**20,), 8),
             (Stage("l", layer, (-1,)), Stage("s", scores([[1]]), (0,))),
         )
 

@@ -41,7 +41,7 @@ def map_network(width, convolutions):
     """Lines of more than 8 pixels: shift registers in tables, or memories."""
 
     def make(rng):
-        builder = _Builder(Edge((4, width, 3), bits=1, scan="raster"))
+        builder = _Builder(Edge.of_bits((4, width, 3), 1, scan="raster"))
         for _ in range(convolutions):
             builder.add(random_conv(rng, builder.edge, 4))
         builder.add(Flatten())

@@ -47,7 +47,7 @@ def flat_network(layer, *, inputs, name="hidden", scores=None):
         Stage(name, layer, (0,)),
         Stage("scores", scores, (1,)),
     )
-    return Network(Edge((1, 1, inputs), bits=1, scan="raster"), stages)
+    return Network(Edge.of_bits((1, 1, inputs), 1, scan="raster"), stages)
 
 
 @pytest.mark.parametrize("family", ["xc7", "ecp5", "ice40", "generic"])
@@ -174,7 +174,7 @@ def test_a_window_that_cannot_be_streamed_is_refused_by_name():
         Stage("flat", Flatten(), (0,)),
         Stage("scores", scores, (1,)),
     )
-    network = Network(Edge((4, 4, 1), bits=1, scan="raster"), stages)
+    network = Network(Edge.of_bits((4, 4, 1), 1, scan="raster"), stages)
     with pytest.raises(
         ModelRejected,
         match=r"^Stage wide: a window of 3×3 with padding 2, 2 on a map of 4×4 cannot be streamed at "
@@ -204,7 +204,7 @@ def test_a_stage_that_bears_a_part_s_name_is_refused():
         Stage("f", Flatten(), (1,)),
         Stage("s", scores, (2,)),
     )
-    network = Network(Edge((5, 5, 1), bits=1, scan="raster"), stages)
+    network = Network(Edge.of_bits((5, 5, 1), 1, scan="raster"), stages)
     with pytest.raises(
         ModelRejected, match=r"^Stage a: its part a_window bears the name of another stage"
     ):
@@ -307,7 +307,7 @@ def test_windows_wider_than_a_row_are_refused():
     with pytest.raises(
         ModelRejected, match=r"^Stage pool: a window of 2×2 with padding 0, 1 on a map of 4×4"
     ):
-        generate(Network(Edge((4, 4, 2), bits=1, scan="raster"), stages))
+        generate(Network(Edge.of_bits((4, 4, 2), 1, scan="raster"), stages))
 
 
 @pytest.mark.parametrize("name", ["clk", "rst", "enable"])
@@ -336,9 +336,9 @@ def two_classes(inputs):
     ids=["twice", "encoded", "pool"],
 )
 def test_flatten_may_come_twice_or_before_an_encoder(operations):
-    edge = Edge(
+    edge = Edge.of_bits(
         (2, 3, 1),
-        bits=1
+        1
         if isinstance(operations[0], MaxPool2d)
         or (len(operations) == 3 and isinstance(operations[1], Flatten))
         else 4,
@@ -388,7 +388,7 @@ def test_latency_is_that_of_an_image_by_itself():
     )
     operations = [MaxPool2d(Window((1, 2), (1, 2)), [False]), conv, Flatten(), two_classes(32)]
     stages = tuple(Stage(f"s{n}", operation, (n - 1,)) for n, operation in enumerate(operations))
-    network = Network(Edge((8, 8, 1), bits=1, scan="raster"), stages)
+    network = Network(Edge.of_bits((8, 8, 1), 1, scan="raster"), stages)
     design = generate(network)
     pixels = np.random.default_rng(0).integers(0, 2, (12, 8, 8, 1)).astype(np.uint8)
     agreement = check_agreement(network, design.verilog, design.description, pixels, inside=True)
@@ -400,6 +400,6 @@ def test_a_vector_may_be_the_input(tmp_path):
     taps = Taps.from_dense(np.ones((2, 6), int))
     layer = Linear(taps=taps, xi=0, k=0, thresholds=[[2, 30]], flips=[False, True], fixed=[])
     stages = (Stage("l", layer, (-1,)), Stage("s", two_classes(2), (0,)))
-    network = Network(Edge((6,), bits=4), stages)
+    network = Network(Edge.of_bits((6,), 4), stages)
     for unit in ("auto", "pixel"):
         assert generate_design(network, tmp_path / unit, Options(input=unit))["interval"] == 1

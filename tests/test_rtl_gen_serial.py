@@ -60,7 +60,7 @@ def strided(channels=5, stride=3, classes=4, size=10):
     scores = Scores(taps=Taps.from_dense(weights), negative=False, shift=0, offsets=[0] * classes)
     operations = [Encode([[128]]), conv, Flatten(), scores]
     stages = tuple(Stage(f"s{n}", operation, (n - 1,)) for n, operation in enumerate(operations))
-    return Network(Edge((size, size, 1), bits=8, scan="raster"), stages)
+    return Network(Edge.of_bits((size, size, 1), 8, scan="raster"), stages)
 
 
 def test_random_networks_agree_with_and_without_stalls():

@@ -67,16 +67,16 @@ def random_stage(kind, rng):
     shape = (int(rng.integers(4, 8)), int(rng.integers(4, 8)), int(rng.integers(1, 4)))
     match kind:
         case "linear":
-            edge = Edge((int(rng.integers(3, 20)),), bits=bits)
+            edge = Edge.of_bits((int(rng.integers(3, 20)),), bits)
             return random_linear(rng, edge, 5), edge
         case "encode":
-            edge = Edge(shape, bits=8, scan="raster")
+            edge = Edge.of_bits(shape, 8, scan="raster")
             return random_encoder(rng, edge), edge
         case "levels":
-            edge = Edge(shape, bits=8, scan="raster")  # more than a table has inputs
+            edge = Edge.of_bits(shape, 8, scan="raster")  # more than a table has inputs
             return random_levels(rng, edge), edge
         case "conv2d":
-            edge = Edge(shape, bits=bits, scan="raster")
+            edge = Edge.of_bits(shape, bits, scan="raster")
             return random_conv(rng, edge, 4), edge
         case "max_pool2d":
             edge = Edge(shape, scan="raster")

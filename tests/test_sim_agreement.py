@@ -164,7 +164,7 @@ def sparse_conv(rng, edge, neurons, density=0.1):
 
 def small_cnv(rng):
     """Return the CNV shape with an eighth of its channels, nine tenths of the weights zero."""
-    builder = _Builder(Edge((32, 32, 3), bits=8, scan="raster"))
+    builder = _Builder(Edge.of_bits((32, 32, 3), 8, scan="raster"))
     builder.add(Encode(np.array([[64, 128, 192]] * 3)))
     for width in (8, 8, "pool", 16, 16, "pool", 32, 32):
         if width == "pool":

@@ -102,7 +102,7 @@ def make_network(name, seed=0):
     ((shape, bits), kinds, _) = (DESIGNS | ALONE)[name]
     for attempt in itertools.count(seed):
         rng = np.random.default_rng(attempt)
-        edge = first = Edge(shape, bits=bits, scan="raster")
+        edge = first = Edge.of_bits(shape, bits, scan="raster")
         stages = []
         for number, kind in enumerate(kinds):
             operation = MAKERS[kind](rng, edge)

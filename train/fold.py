@@ -126,7 +126,7 @@ class _Fold:
             for index, (name, module) in enumerate(modules)
             if not isinstance(module, _NOTHING)
         ]
-        self.assembler = Assembler(Edge(shape, bits=8, scan="raster"))
+        self.assembler = Assembler(Edge.of_bits(shape, 8, scan="raster"))
         #: The map that the last flatten read, as torch orders it: (channels, height, width).
         self.flattened: tuple[int, int, int] | None = None
         self.outputs: dict[str, int] = {}

@@ -4,16 +4,24 @@ Imports neither torch nor amaranth. Taps live in arrays, so that millions of the
 and compute quickly.
 """
 
+from sbnn_hw.netlist.conv import Conv2d
 from sbnn_hw.netlist.edges import Edge
+from sbnn_hw.netlist.encode import Encode
 from sbnn_hw.netlist.file import load, save, to_bytes
-from sbnn_hw.netlist.layers import Conv2d, Layer, Linear, Scores
-from sbnn_hw.netlist.network import INPUT, Network, Operation, Outcome, Stage
-from sbnn_hw.netlist.plain import Encode, Flatten, Levels, MaxPool2d
+from sbnn_hw.netlist.flatten import Flatten
+from sbnn_hw.netlist.layer import Layer, Tapped
+from sbnn_hw.netlist.levels import Levels
+from sbnn_hw.netlist.linear import Linear
+from sbnn_hw.netlist.max_pool import MaxPool2d
+from sbnn_hw.netlist.network import INPUT, Network, Outcome, Stage
+from sbnn_hw.netlist.operation import OPERATIONS, Operation, Work
+from sbnn_hw.netlist.scores import Scores
 from sbnn_hw.netlist.taps import Taps, kernel_histogram
 from sbnn_hw.netlist.windows import Borders, Window, find_borders
 
 __all__ = [
     "INPUT",
+    "OPERATIONS",
     "Borders",
     "Conv2d",
     "Edge",
@@ -28,8 +36,10 @@ __all__ = [
     "Outcome",
     "Scores",
     "Stage",
+    "Tapped",
     "Taps",
     "Window",
+    "Work",
     "find_borders",
     "kernel_histogram",
     "load",

@@ -1,4 +1,4 @@
-"""What flows between stages: payload, shape and scan order."""
+"""What flows between stages: the range of its values, its shape and its scan order."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -16,17 +16,21 @@ class Edge:
     ----------
     shape : tuple of int
         (height, width, channels) of a map, or (length,) of a vector.
-    bits : int
-        Bits of each value: 1 for activations, 8 for pixels, more for scores.
-    signed : bool
-        Whether the values are two's complement.
+    low, high : int
+        The least and the greatest value that can occur: 0 and 1 for activations, 0 and 255 for
+        pixels, what the taps can reach for scores. Width and sign follow from them.
     scan : str
         ``raster``: a pixel at a time, row by row, channels together. ``vector``: all at once.
+
+    Examples
+    --------
+    >>> Edge((10,), -3, 4).bits, Edge((10,), 0, 5).bits, Edge((10,), 0, 5).maximum
+    (4, 3, 7)
     """
 
     shape: tuple[int, ...]
-    bits: int = 1
-    signed: bool = False
+    low: int = 0
+    high: int = 1
     scan: Literal["raster", "vector"] = "vector"
 
     def __post_init__(self) -> None:
@@ -38,12 +42,40 @@ class Edge:
             )
         if self.size >= 1 << 31:
             raise ModelRejected(f"An edge must have fewer than 2^31 values, not {self.shape!r}")
+        if self.low > self.high:
+            raise ModelRejected(f"An edge's range must rise, not from {self.low} to {self.high}")
         if self.bits not in range(1, 63):
             raise ModelRejected(f"An edge's values must have 1 to 62 bits, not {self.bits!r}")
         if self.scan not in ("raster", "vector") or (
             len(self.shape) == 1 and self.scan != "vector"
         ):
             raise ModelRejected(f"An edge's scan must be raster or vector, not {self.scan!r}")
+
+    @classmethod
+    def of_bits(
+        cls,
+        shape: tuple[int, ...],
+        bits: int,
+        signed: bool = False,
+        scan: Literal["raster", "vector"] = "vector",
+    ) -> "Edge":
+        """Make an edge whose values take the whole range of some bits."""
+        if bits not in range(1, 63):
+            raise ModelRejected(f"An edge's values must have 1 to 62 bits, not {bits!r}")
+        half = 1 << (bits - 1)
+        return cls(shape, -half, half - 1, scan) if signed else cls(shape, 0, 2 * half - 1, scan)
+
+    @property
+    def signed(self) -> bool:
+        """Whether the values are two's complement."""
+        return self.low < 0
+
+    @property
+    def bits(self) -> int:
+        """Bits of each value."""
+        if not self.signed:
+            return max(1, self.high.bit_length())
+        return max((-self.low - 1).bit_length(), max(self.high, 0).bit_length()) + 1
 
     @property
     def channels(self) -> int:
@@ -60,5 +92,8 @@ class Edge:
 
     @property
     def maximum(self) -> int:
-        """The largest value of an unsigned edge."""
+        """The largest number that the bits of an unsigned edge can say.
+
+        The complement that an inverted tap reads is this less the value.
+        """
         return (1 << self.bits) - 1

@@ -15,29 +15,23 @@ The same network gives the same bytes, on any machine. Nothing in it can run.
 import hashlib
 import json
 import struct
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO
 
 import numpy as np
-import numpy.typing as npt
 
 from sbnn_hw.errors import ModelRejected
 from sbnn_hw.files import write_atomically
 from sbnn_hw.netlist.edges import Edge
-from sbnn_hw.netlist.layers import Conv2d, Layer, Linear, Scores
-from sbnn_hw.netlist.network import Network, Operation, Stage
-from sbnn_hw.netlist.plain import Encode, Flatten, Levels, MaxPool2d
-from sbnn_hw.netlist.taps import Taps
-from sbnn_hw.netlist.windows import Window
+from sbnn_hw.netlist.form import ARRAY, Array, Arrays, Damaged, Write, get
+from sbnn_hw.netlist.network import Network, Stage
+from sbnn_hw.netlist.operation import OPERATIONS, Operation
 
 __all__ = [
     "MAGIC",
     "SCHEMA",
-    "Damaged",
     "describe",
     "encode",
-    "get",
     "load",
     "read_network",
     "save",
@@ -47,9 +41,6 @@ __all__ = [
 MAGIC = b"SBNN\r\n\x1a\n"
 SCHEMA = 1
 
-Array = npt.NDArray[Any]
-#: What stands for an array in a description: of the file, or of the JSON view.
-_ARRAY = (dict, list)
 _DTYPES = ("|b1", "|u1", "|i1", "<u2", "<i2", "<u4", "<i4", "<i8")
 
 
@@ -77,58 +68,13 @@ class _Writer:
         return {"array": len(self.arrays) - 1, "type": kind, "shape": list(array.shape)}
 
 
-def _describe_taps(taps: Taps, write: Callable[[Array], Any]) -> dict[str, Any]:
-    return {
-        "width": taps.width,
-        "fan_in": write(taps.fan_in),
-        "indices": write(taps.indices),
-        "inverted": write(taps.inverted) if taps.inverted.any() else None,
-    }
-
-
-def _describe_window(window: Window) -> dict[str, Any]:
-    return {
-        "kernel": list(window.kernel),
-        "stride": list(window.stride),
-        "padding": list(window.padding),
-    }
-
-
-def _describe(operation: Operation, write: Callable[[Array], Any]) -> dict[str, Any]:
-    text: dict[str, Any] = {"kind": operation.kind}
-    match operation:
-        case Encode():
-            text["thresholds"] = write(operation.thresholds)
-        case Levels():
-            text["table"] = write(operation.table)
-        case MaxPool2d():
-            text["window"] = _describe_window(operation.window)
-            text["all_of"] = write(operation.all_of)
-        case Scores():
-            text["taps"] = _describe_taps(operation.taps, write)
-            text |= {"negative": operation.negative, "shift": operation.shift}
-            text["offsets"] = write(operation.offsets)
-        case Linear() | Conv2d():
-            text["taps"] = _describe_taps(operation.taps, write)
-            text |= {"xi": operation.xi, "k": operation.k}
-            text["thresholds"] = write(operation.thresholds)
-            text["flips"] = write(operation.flips)
-            text["fixed"] = write(operation.fixed)
-            if isinstance(operation, Conv2d):
-                text["window"] = _describe_window(operation.window)
-                text |= {"channels": operation.channels, "groups": operation.groups}
-                text["border"] = operation.border
-        case Flatten():
-            pass
-    return text
-
-
-def describe(network: Network, write: Callable[[Array], Any], *, names: bool) -> dict[str, Any]:
+def describe(network: Network, write: Write, *, names: bool) -> dict[str, Any]:
     """Return the input and the stages of a network as plain values, arrays as ``write`` has it."""
     stages = []
     for stage in network.stages:
         text: dict[str, Any] = {"sources": list(stage.sources)}
-        text["operation"] = _describe(stage.operation, write)
+        operation = stage.operation
+        text["operation"] = {"kind": operation.kind, **operation.describe(write)}
         if names:
             text |= {"name": stage.name, "ones": stage.ones, "absent": write(stage.absent)}
             text["kernels"] = None if stage.kernels is None else list(stage.kernels)
@@ -177,20 +123,6 @@ def save(network: Network, path: Path) -> None:
 # Reading: every value is checked before it is used; the rest is checked by the values themselves.
 
 
-class Damaged(Exception):
-    """The description is not what this schema says; the message tells where."""
-
-
-class Arrays(Protocol):
-    """Makes arrays of what a description has in their place."""
-
-    def __call__(self, text: Any, /) -> Array:
-        """Return an array."""
-
-    def close(self) -> None:
-        """Refuse what is left over."""
-
-
 class _Reader:
     """Hands out the arrays, which must follow each other to the very end."""
 
@@ -224,79 +156,11 @@ class _Reader:
             raise Damaged("bytes are left over")
 
 
-def get(text: Any, key: str, kind: type | tuple[type, ...]) -> Any:
-    """Return a value of a description, which must be of a kind."""
-    if not isinstance(text, dict) or key not in text:
-        raise Damaged(f"{key} is missing")
-    value = text[key]
-    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        raise Damaged(f"{key} must not be {value!r:.80}")
-    return value
-
-
-def _read_taps(text: Any, read: Arrays) -> Taps:
-    width = get(text, "width", int)
-    fan_in = read(get(text, "fan_in", _ARRAY)).astype(np.int64)
-    indices = read(get(text, "indices", _ARRAY))
-    inverted = get(text, "inverted", (*_ARRAY, type(None)))
-    if fan_in.ndim != 1 or indices.ndim != 1 or ((fan_in < 0) | (fan_in > width)).any():
-        raise Damaged("its taps are not lists of inputs")
-    return Taps(
-        width,
-        np.concatenate([[0], np.cumsum(fan_in)]),
-        indices,
-        np.zeros(len(indices), bool) if inverted is None else read(inverted),
-    )
-
-
-def _read_window(text: Any) -> Window:
-    pairs = []
-    for key in ("kernel", "stride", "padding"):
-        pair = get(text, key, list)
-        if len(pair) != 2 or not all(type(x) is int and 0 <= x < 1 << 16 for x in pair):
-            raise Damaged(f"{key} must not be {pair!r:.80}")
-        pairs.append((pair[0], pair[1]))
-    return Window(*pairs)
-
-
 def _read_operation(text: Any, read: Arrays) -> Operation:
-    match get(text, "kind", str):
-        case "encode":
-            return Encode(read(get(text, "thresholds", _ARRAY)))
-        case "flatten":
-            return Flatten()
-        case "levels":
-            return Levels(read(get(text, "table", _ARRAY)))
-        case "max_pool2d":
-            window = _read_window(get(text, "window", dict))
-            return MaxPool2d(window, read(get(text, "all_of", _ARRAY)))
-        case "scores":
-            return Scores(
-                taps=_read_taps(get(text, "taps", dict), read),
-                negative=get(text, "negative", bool),
-                shift=get(text, "shift", int),
-                offsets=read(get(text, "offsets", _ARRAY)),
-            )
-        case "linear" | "conv2d" as kind:
-            common: dict[str, Any] = {
-                "taps": _read_taps(get(text, "taps", dict), read),
-                "xi": get(text, "xi", int),
-                "k": get(text, "k", int),
-                "thresholds": read(get(text, "thresholds", _ARRAY)),
-                "flips": read(get(text, "flips", _ARRAY)),
-                "fixed": read(get(text, "fixed", _ARRAY)),
-            }
-            if kind == "linear":
-                return Linear(**common)
-            return Conv2d(
-                **common,
-                window=_read_window(get(text, "window", dict)),
-                channels=get(text, "channels", int),
-                groups=get(text, "groups", int),
-                border=get(text, "border", str),
-            )
-        case kind:
-            raise Damaged(f"no operation is called {kind!r:.80}")
+    kind = get(text, "kind", str)
+    if kind not in OPERATIONS:
+        raise Damaged(f"no operation is called {kind!r:.80}")
+    return OPERATIONS[kind].read(text, read)
 
 
 def read_network(text: Any, read: Arrays) -> Network:
@@ -311,10 +175,8 @@ def read_network(text: Any, read: Arrays) -> Network:
         if not all(type(source) is int for source in sources):
             raise Damaged("a stage's sources are not numbers")
         operation = _read_operation(get(item, "operation", dict), read)
-        absent = read(get(item, "absent", _ARRAY)).astype(np.int64)
-        outputs = len(operation.taps) if isinstance(operation, Layer) else 0
-        outputs = len(operation.all_of) if isinstance(operation, MaxPool2d) else outputs
-        if absent.ndim != 1 or not ((absent >= 0) & (absent < outputs)).all():
+        absent = read(get(item, "absent", ARRAY)).astype(np.int64)
+        if absent.ndim != 1 or not ((absent >= 0) & (absent < operation.droppable)).all():
             raise Damaged("a stage's absent neurons are not its own")
         ones = get(item, "ones", (int, type(None)))
         kernels = get(item, "kernels", (list, type(None)))
@@ -332,11 +194,11 @@ def read_network(text: Any, read: Arrays) -> Network:
         )
     read.close()
     return Network(
-        Edge(
+        Edge.of_bits(
             tuple(shape),
-            bits=get(edge, "bits", int),
-            signed=get(edge, "signed", bool),
-            scan=get(edge, "scan", str),
+            get(edge, "bits", int),
+            get(edge, "signed", bool),
+            get(edge, "scan", str),
         ),
         tuple(stages),
     )

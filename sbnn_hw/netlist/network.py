@@ -12,14 +12,13 @@ import numpy.typing as npt
 
 from sbnn_hw.errors import ModelRejected
 from sbnn_hw.netlist.edges import Edge
-from sbnn_hw.netlist.layers import Conv2d, Layer, Linear, Scores
-from sbnn_hw.netlist.plain import Encode, Flatten, Levels, MaxPool2d
+from sbnn_hw.netlist.form import Array
+from sbnn_hw.netlist.layer import Tapped
+from sbnn_hw.netlist.operation import Mask, Operation
+from sbnn_hw.netlist.scores import Scores
 from sbnn_hw.netlist.taps import frozen_array
 
-__all__ = ["INPUT", "Network", "Operation", "Outcome", "Stage"]
-
-Array = npt.NDArray[Any]
-Operation = Encode | Levels | Linear | Conv2d | MaxPool2d | Flatten | Scores
+__all__ = ["INPUT", "Network", "Outcome", "Stage"]
 
 #: The source that stands for the network's own input.
 INPUT = -1
@@ -36,7 +35,8 @@ class Stage:
     operation : Operation
         What the stage computes.
     sources : tuple of int
-        Numbers of the stages that it receives from; :data:`INPUT` is the network's input.
+        Numbers of the stages that it receives from, in the order in which the operation takes them;
+        :data:`INPUT` is the network's input.
     ones : int, optional
         Weights of value one as trained, before constants were propagated. Not in the digest.
     kernels : tuple of int, optional
@@ -61,8 +61,10 @@ class Stage:
                 f"not {self.name!r}"
             )
         object.__setattr__(self, "absent", frozen_array(self.absent, np.int64, "Absent neurons"))
-        if len(self.sources) != 1:
-            raise ModelRejected(f"Stage {self.name} must have one source, not {self.sources!r}")
+        object.__setattr__(self, "sources", tuple(self.sources))
+        if len(self.sources) != self.operation.arity:
+            wanted = "one source" if self.operation.arity == 1 else f"{self.operation.arity} sources"
+            raise ModelRejected(f"Stage {self.name} must have {wanted}, not {self.sources!r}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,14 +107,11 @@ class Network:
                         f"Stage {stage.name} must receive from an earlier stage, not {source!r}"
                     )
                 read.add(source)
-            source = stage.sources[0]
-            edge = self.input if source == INPUT else edges[source]
+            into = [self.input if source == INPUT else edges[source] for source in stage.sources]
             try:
-                edges.append(stage.operation.infer(edge))
-                if isinstance(stage.operation, Layer):
-                    self._check_thresholds(stage.operation, edge)
-                if isinstance(stage.operation, Layer | Scores):
-                    self._check_training(stage, stage.operation, edge)
+                edges.append(stage.operation.infer(*into))
+                if isinstance(stage.operation, Tapped):
+                    self._check_training(stage, stage.operation, *into)
             except ModelRejected as error:
                 raise ModelRejected(f"Stage {stage.name}: {error}") from None
         last = len(self.stages) - 1
@@ -124,7 +123,7 @@ class Network:
         object.__setattr__(self, "_edges", tuple(edges))
 
     @staticmethod
-    def _check_training(stage: Stage, layer: Layer | Scores, edge: Edge) -> None:
+    def _check_training(stage: Stage, layer: Tapped, edge: Edge) -> None:
         weights = layer.inputs_per_neuron(edge) * len(layer.taps)
         if stage.ones is not None and not layer.connections <= stage.ones <= weights:
             raise ModelRejected(
@@ -135,20 +134,6 @@ class Network:
             if len(stage.kernels) != 10 or min(stage.kernels) < 0 or sum(stage.kernels) != kernels:
                 raise ModelRejected(f"its kernels must be ten numbers that add up to {kernels}")
 
-    @staticmethod
-    def _check_thresholds(layer: Layer, edge: Edge) -> None:
-        # All that is compared stays far from the ends of 64 bits.
-        if (2**layer.k + abs(layer.xi)) * layer.inputs_per_neuron(edge) * edge.maximum >= 1 << 60:
-            raise ModelRejected(f"its sums leave 60 bits, with k = {layer.k} and Ξ = {layer.xi}")
-        low, high = layer.reach(edge)
-        wrong = (layer.thresholds < low) | (layer.thresholds > high + 1)
-        if wrong.any():
-            border, neuron = (int(axis[0]) for axis in np.nonzero(wrong))
-            raise ModelRejected(
-                f"threshold of neuron {neuron} must be between {low[border, neuron]} and "
-                f"{high[border, neuron] + 1}, not {layer.thresholds[border, neuron]}"
-            )
-
     # Its shape
 
     def edge_from(self, source: int) -> Edge:
@@ -156,15 +141,34 @@ class Network:
         edges: tuple[Edge, ...] = self._edges  # type: ignore[attr-defined]
         return self.input if source == INPUT else edges[source]
 
-    def edge_into(self, number: int) -> Edge:
-        """Return the edge that a stage receives."""
-        return self.edge_from(self.stages[number].sources[0])
+    def edges_into(self, number: int) -> tuple[Edge, ...]:
+        """Return the edges that a stage receives, one for each source."""
+        return tuple(self.edge_from(source) for source in self.stages[number].sources)
 
-    def layers(self) -> Iterator[tuple[int, Stage, Layer | Scores]]:
+    def edge_into(self, number: int) -> Edge:
+        """Return the edge that a stage of one source receives."""
+        (edge,) = self.edges_into(number)
+        return edge
+
+    def layers(self) -> Iterator[tuple[int, Stage, Tapped]]:
         """Yield the stages that have taps, with their numbers."""
         for number, stage in enumerate(self.stages):
-            if isinstance(stage.operation, Layer | Scores):
+            if isinstance(stage.operation, Tapped):
                 yield number, stage, stage.operation
+
+    @cached_property
+    def read(self) -> tuple[Mask, ...]:
+        """For each stage, which of its values matter to a later one; all of the last stage's do."""
+        shapes = [self.edge_from(number).shape for number in range(len(self.stages))]
+        masks = [np.zeros(shape, bool) for shape in shapes]
+        masks[-1][:] = True
+        for number in reversed(range(len(self.stages))):
+            stage, edges = self.stages[number], self.edges_into(number)
+            found = stage.operation.reads(masks[number], *edges)
+            for source, mask in zip(stage.sources, found, strict=True):
+                if source != INPUT:
+                    masks[source] |= mask
+        return tuple(masks)
 
     @property
     def classes(self) -> int:
@@ -174,7 +178,7 @@ class Network:
     @property
     def connections(self) -> int:
         """Number of taps in all."""
-        return sum(layer.connections for _, _, layer in self.layers())
+        return sum(stage.operation.connections for stage in self.stages)
 
     @cached_property
     def digest(self) -> str:
@@ -213,9 +217,11 @@ class Network:
         for start in range(0, max(1, len(pixels)), size):
             values: list[Array] = []
             for number, stage in enumerate(self.stages):
-                source = stage.sources[0]
-                x = pixels[start : start + size] if source == INPUT else values[source]
-                values.append(stage.operation.compute(x, self.edge_into(number)))
+                inputs = [
+                    pixels[start : start + size] if source == INPUT else values[source]
+                    for source in stage.sources
+                ]
+                values.append(stage.operation.compute(*inputs, *self.edges_into(number)))
             kept = {s.name: v for s, v in zip(self.stages, values, strict=True) if s.name in keep}
             parts.append((values[-1], kept))
         scores = np.concatenate([scores for scores, _ in parts])

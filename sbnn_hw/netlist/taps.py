@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sbnn_hw.errors import ModelRejected
+from sbnn_hw.netlist.form import ARRAY, Arrays, Damaged, Write, get
 
 __all__ = ["Taps", "frozen_array", "kernel_histogram"]
 
@@ -87,6 +88,31 @@ class Taps:
         starts = np.concatenate([[0], np.cumsum(np.bincount(neurons, minlength=len(weights)))])
         inverted = weights[neurons, indices] < 0
         return cls(weights.shape[1], starts, indices.astype(np.uint32), inverted)
+
+    def describe(self, write: Write) -> dict[str, Any]:
+        """Return the taps as plain values, arrays as ``write`` has them."""
+        return {
+            "width": self.width,
+            "fan_in": write(self.fan_in),
+            "indices": write(self.indices),
+            "inverted": write(self.inverted) if self.inverted.any() else None,
+        }
+
+    @classmethod
+    def read(cls, text: Any, read: Arrays) -> "Taps":
+        """Make taps of their description."""
+        width = get(text, "width", int)
+        fan_in = read(get(text, "fan_in", ARRAY)).astype(np.int64)
+        indices = read(get(text, "indices", ARRAY))
+        inverted = get(text, "inverted", (*ARRAY, type(None)))
+        if fan_in.ndim != 1 or indices.ndim != 1 or ((fan_in < 0) | (fan_in > width)).any():
+            raise Damaged("its taps are not lists of inputs")
+        return cls(
+            width,
+            np.concatenate([[0], np.cumsum(fan_in)]),
+            indices,
+            np.zeros(len(indices), bool) if inverted is None else read(inverted),
+        )
 
     def __len__(self) -> int:
         """Return the number of neurons."""

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sbnn_hw.errors import ModelRejected
 from sbnn_hw.files import write_atomically
 from sbnn_hw.netlist import file
+from sbnn_hw.netlist.form import Array, Damaged, get
 from sbnn_hw.netlist.network import Network
 
 __all__ = ["FORMAT", "VERSION", "from_view", "load_view", "save_view", "schema_path", "to_view"]
@@ -23,8 +23,6 @@ VERSION = 1
 
 #: Larger files are not read.
 LARGEST = 256 << 20
-
-Array = npt.NDArray[Any]
 
 
 def schema_path() -> Path:
@@ -61,36 +59,36 @@ def from_view(view: Any) -> Network:
     """Make a network of plain values; whatever they are, all is checked."""
     try:
         if not isinstance(view, dict) or view.get("format") != FORMAT:
-            raise file.Damaged(f"its format is not {FORMAT!r}")
+            raise Damaged(f"its format is not {FORMAT!r}")
         if view.get("version") != VERSION:
             raise ModelRejected(
                 f"it has version {view.get('version')!r:.20}, this sbnn-hw reads {VERSION}"
             )
         network = file.read_network(_with_flat_taps(view), _Lists())
         if view.get("digest", network.digest) != network.digest:
-            raise file.Damaged(
+            raise Damaged(
                 "its digest is not that of its content; leave it out if you change it"
             )
-    except (file.Damaged, ValueError, OverflowError, RecursionError, TypeError) as error:
+    except (Damaged, ValueError, OverflowError, RecursionError, TypeError) as error:
         raise ModelRejected(f"it is not a view of a netlist ({error})") from None
     return network
 
 
 def _with_flat_taps(view: dict[str, Any]) -> dict[str, Any]:
     stages = []
-    for stage in file.get(view, "stages", list):
-        operation = file.get(stage, "operation", dict)
+    for stage in get(view, "stages", list):
+        operation = get(stage, "operation", dict)
         if "taps" in operation:
-            taps = file.get(operation, "taps", dict)
-            inputs = _rows(file.get(taps, "inputs", list), "inputs")
-            inverted = file.get(taps, "inverted", (list, type(None)))
+            taps = get(operation, "taps", dict)
+            inputs = _rows(get(taps, "inputs", list), "inputs")
+            inverted = get(taps, "inverted", (list, type(None)))
             if inverted is not None:
                 inverted = _rows(inverted, "inverted")
                 if [len(row) for row in inverted] != [len(row) for row in inputs]:
-                    raise file.Damaged("inverted must have a value for each input")
+                    raise Damaged("inverted must have a value for each input")
                 inverted = [value for row in inverted for value in row]
             flat = {
-                "width": file.get(taps, "width", int),
+                "width": get(taps, "width", int),
                 "fan_in": [len(row) for row in inputs],
                 "indices": [value for row in inputs for value in row],
                 "inverted": inverted,
@@ -102,7 +100,7 @@ def _with_flat_taps(view: dict[str, Any]) -> dict[str, Any]:
 
 def _rows(value: list[Any], name: str) -> list[list[Any]]:
     if not all(isinstance(row, list) for row in value):
-        raise file.Damaged(f"{name} must be a list for each neuron")
+        raise Damaged(f"{name} must be a list for each neuron")
     return value
 
 
@@ -111,15 +109,15 @@ class _Lists:
 
     def __call__(self, value: Any) -> Array:
         if not isinstance(value, list):
-            raise file.Damaged(f"a list is missing: {value!r:.40}")
+            raise Damaged(f"a list is missing: {value!r:.40}")
         rows = value if value and isinstance(value[0], list) else [value]
         kinds = {type(x) for row in rows if isinstance(row, list) for x in row}
         if not all(isinstance(row, list) for row in rows) or not kinds <= {int, bool}:
-            raise file.Damaged("a list must hold integers, or booleans, or lists of them")
+            raise Damaged("a list must hold integers, or booleans, or lists of them")
         if len(kinds) > 1 or len({len(row) for row in rows}) > 1:
-            raise file.Damaged("a list mixes kinds or lengths")
+            raise Damaged("a list mixes kinds or lengths")
         if any(not -(1 << 62) < x < 1 << 62 for row in rows for x in row):
-            raise file.Damaged("a number leaves 62 bits")
+            raise Damaged("a number leaves 62 bits")
         array = np.array(value, dtype=bool if kinds == {bool} else np.int64)
         return array if array.size else np.zeros(array.shape, np.int64)
 

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sbnn_hw.errors import ModelRejected
+from sbnn_hw.netlist.form import Damaged, get
 
 __all__ = ["Borders", "Window", "find_borders"]
 
@@ -33,6 +34,21 @@ class Window:
             raise ModelRejected(f"A window must have sizes above zero, not {self}")
         if self.padding[0] >= self.kernel[0] or self.padding[1] >= self.kernel[1]:
             raise ModelRejected(f"Padding must be smaller than the kernel, not {self}")
+
+    def describe(self) -> dict[str, Any]:
+        """Return the window as plain values."""
+        return {name: list(getattr(self, name)) for name in ("kernel", "stride", "padding")}
+
+    @classmethod
+    def read(cls, text: Any) -> "Window":
+        """Make a window of its description."""
+        pairs = []
+        for key in ("kernel", "stride", "padding"):
+            pair = get(text, key, list)
+            if len(pair) != 2 or not all(type(x) is int and 0 <= x < 1 << 16 for x in pair):
+                raise Damaged(f"{key} must not be {pair!r:.80}")
+            pairs.append((pair[0], pair[1]))
+        return cls(*pairs)
 
     @property
     def size(self) -> int:

@@ -62,18 +62,18 @@ def image_of(graph: Graph) -> tuple[Edge, Int]:
             shape[2] in (1, 3) and shape[0] not in (1, 3) and not maps
         )
         if last and graph.hints.get("layout") != "NCHW":
-            edge = Edge(shape, bits=8, scan="raster")
+            edge = Edge.of_bits(shape, 8, scan="raster")
             return edge, np.arange(edge.size).reshape(shape)
-        edge = Edge((shape[1], shape[2], shape[0]), bits=8, scan="raster")
+        edge = Edge.of_bits((shape[1], shape[2], shape[0]), 8, scan="raster")
         return edge, map_index(edge)
     size = prod(shape)
     side = isqrt(size)
     if len(shape) == 2:
-        edge = Edge((*shape, 1), bits=8, scan="raster")
+        edge = Edge.of_bits((*shape, 1), 8, scan="raster")
     elif side * side == size:
-        edge = Edge((side, side, 1), bits=8, scan="raster")
+        edge = Edge.of_bits((side, side, 1), 8, scan="raster")
     else:
-        edge = Edge((size,), bits=8)
+        edge = Edge.of_bits((size,), 8)
     return edge, np.arange(size).reshape(shape)
 
 

@@ -1,0 +1,274 @@
+"""Stages with taps: what neurons and class scores have in common."""
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from sbnn_hw.errors import ModelRejected
+from sbnn_hw.netlist.edges import Edge
+from sbnn_hw.netlist.form import ARRAY, Array, Arrays, Write, get
+from sbnn_hw.netlist.operation import Mask, Operation, Work
+from sbnn_hw.netlist.taps import Taps, frozen_array
+from sbnn_hw.netlist.windows import Borders
+
+__all__ = ["Layer", "Tapped", "count_taps"]
+
+Int = npt.NDArray[np.int64]
+
+# Vectors computed at a time: their bits stay in the cache.
+VECTORS = 1000
+
+
+class Tapped(Operation):
+    """An operation that is wired to some of its inputs."""
+
+    taps: Taps
+    #: Ξ and k of its sums; Ξ is zero where there is no q.
+    xi: int
+    k: int
+    #: Inputs that each position of a window has, and the groups in which they are parted.
+    channels: int
+    groups: int
+
+    @property
+    def connections(self) -> int:
+        """Number of taps."""
+        return len(self.taps.indices)
+
+    def windows(self, edge: Edge) -> int:
+        """Return how often each neuron is evaluated for one image."""
+        return 1
+
+    def inputs_per_neuron(self, edge: Edge) -> int:
+        """Return N, constant inputs included."""
+        return self.taps.width
+
+    def kernels(self, edge: Edge) -> tuple[int, ...] | None:
+        """Return how many 3×3 kernels of binary weights there are of each Hamming weight."""
+        return None
+
+    def reads(self, wanted: Mask, edge: Edge) -> tuple[Mask]:
+        """Return the channels that are tapped."""
+        channels = np.zeros(edge.channels, bool)
+        channels[self.taps.indices % edge.channels] = True
+        return (np.broadcast_to(channels, edge.shape),)
+
+    def work(self, edge: Edge) -> Work:
+        """Return what it does for one image: an operation a connection, and N a window for q."""
+        windows, inputs = self.windows(edge), self.inputs_per_neuron(edge)
+        q = inputs * self.groups * windows if self.xi else 0
+        done = self.connections * windows + q
+        if edge.bits > 1:
+            return Work(additions=done)
+        return Work(binary_macs=inputs * len(self.taps) * windows, sparse=done, q=q)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Layer(Tapped):
+    """Neurons that share ξ = ``xi`` / 2^``k``.
+
+    A neuron fires iff (2^k·pc_S + Ξ·pc_N ≥ C) xor flip, where pc_S is the sum of its taps and
+    pc_N that of all the inputs it could have been wired to.
+
+    Parameters
+    ----------
+    taps : Taps
+        The connections.
+    xi, k : int
+        Ξ and k; Ξ is odd or k is zero.
+    thresholds : array (classes, neurons)
+        C, for each border class.
+    flips : array of bool (neurons)
+        Neurons that fire below the threshold.
+    fixed : array of int
+        Inputs (channels of a map) that are constant: not tapped, not counted in pc_N.
+    """
+
+    schema: ClassVar[dict[str, Any]] = {
+        "taps": {"$ref": "#/$defs/taps"},
+        "xi": {"type": "integer"},
+        "k": {"type": "integer", "minimum": 0, "maximum": 40},
+        "thresholds": {"$ref": "#/$defs/table"},
+        "flips": {"$ref": "#/$defs/booleans"},
+        "fixed": {"$ref": "#/$defs/integers"},
+    }
+
+    taps: Taps
+    xi: int
+    k: int
+    thresholds: Int
+    flips: npt.NDArray[np.bool_]
+    fixed: Int
+
+    def __post_init__(self) -> None:
+        for name, dtype in (("thresholds", np.int64), ("flips", np.bool_), ("fixed", np.int64)):
+            array = frozen_array(getattr(self, name), dtype, f"Layer {name}")
+            object.__setattr__(self, name, array)
+        if self.k not in range(41) or abs(self.xi) >= 1 << 42:
+            raise ModelRejected(f"k must be between 0 and 40, not {self.k!r}, with Ξ {self.xi!r}")
+        if self.k and not self.xi % 2:
+            raise ModelRejected(f"Ξ must be odd or k zero, not {self.xi!r} and {self.k!r}")
+        neurons = len(self.taps)
+        if self.thresholds.ndim != 2 or self.thresholds.shape[1] != neurons:
+            raise ModelRejected(
+                f"Thresholds must be (classes, {neurons}), not {self.thresholds.shape!r}"
+            )
+        if self.flips.shape != (neurons,):
+            raise ModelRejected(f"Flips must be ({neurons},), not {self.flips.shape!r}")
+        if self.xi and self.taps.inverted.any():
+            raise ModelRejected("Inverted taps go with Ξ = 0 only")
+        if len(self.fixed) and not self.xi:
+            raise ModelRejected("Fixed inputs are named only where Ξ is not zero")
+        if self.fixed.ndim != 1 or (np.diff(self.fixed) <= 0).any():
+            raise ModelRejected("Fixed inputs must increase")
+
+    def _check_fixed(self, channels: int) -> None:
+        if len(self.fixed) and not (self.fixed[0] >= 0 and self.fixed[-1] < channels):
+            raise ModelRejected(f"Fixed inputs must be below {channels}, not {self.fixed[-1]}")
+        tapped = self.taps.indices % channels
+        if len(self.fixed) and np.isin(tapped, self.fixed).any():
+            raise ModelRejected("Fixed inputs must not be tapped")
+
+    @property
+    def positions(self) -> int:
+        """Positions in the window."""
+        return 1
+
+    def borders(self, edge: Edge) -> Borders:
+        """Return the border classes."""
+        return Borders(np.ones((1, self.positions), bool), np.zeros((1, 1), np.int64))
+
+    def counted_inputs(self, edge: Edge) -> int:
+        """Return the inputs that one evaluation of pc_N adds up, over all groups."""
+        return self.positions * (self.channels - len(self.fixed))
+
+    def reach(self, edge: Edge) -> tuple[Int, Int]:
+        """Return the least and greatest value that each class of each neuron can compare."""
+        valid = self.borders(edge).valid
+        position = (self.taps.indices // self.channels).astype(np.int64)
+        in_group = self.channels // self.groups - np.bincount(
+            self.fixed // (self.channels // self.groups), minlength=self.groups
+        )
+        counted = np.repeat(in_group, len(self.taps) // self.groups)
+        tapped = np.array([self.taps.per_neuron(mask[position]) for mask in valid])
+        # Outside the map a tap reads 0, an inverted one always reads the maximum.
+        always = np.array(
+            [self.taps.per_neuron(~mask[position] & self.taps.inverted) for mask in valid]
+        )
+        others = counted * valid.sum(axis=1)[:, None] - tapped
+        return _reach(
+            self.xi, self.k, *(counts * edge.maximum for counts in (tapped, others, always))
+        )
+
+    def check(self, edge: Edge) -> None:
+        """Make sure that sums do not wrap and that every threshold is within reach."""
+        # All that is compared stays far from the ends of 64 bits.
+        if (2**self.k + abs(self.xi)) * self.inputs_per_neuron(edge) * edge.maximum >= 1 << 60:
+            raise ModelRejected(f"its sums leave 60 bits, with k = {self.k} and Ξ = {self.xi}")
+        low, high = self.reach(edge)
+        wrong = (self.thresholds < low) | (self.thresholds > high + 1)
+        if wrong.any():
+            border, neuron = (int(axis[0]) for axis in np.nonzero(wrong))
+            raise ModelRejected(
+                f"threshold of neuron {neuron} must be between {low[border, neuron]} and "
+                f"{high[border, neuron] + 1}, not {self.thresholds[border, neuron]}"
+            )
+
+    def reads(self, wanted: Mask, edge: Edge) -> tuple[Mask]:
+        """Return what is tapped, or where Ξ is not zero all that is counted in pc_N."""
+        if not self.xi:
+            return super().reads(wanted, edge)
+        channels = np.ones(edge.channels, bool)
+        channels[self.fixed] = False
+        return (np.broadcast_to(channels, edge.shape),)
+
+    @property
+    def droppable(self) -> int:
+        """Every neuron."""
+        return len(self.taps)
+
+    def without(self, unread: Mask, edge: Edge) -> Self:
+        """Return the layer whose unread neurons have lost their taps and never fire."""
+        gone = unread & (self.taps.fan_in > 0)
+        taps = self.taps.only(~gone[self.taps.neurons])
+        layer = replace(self, taps=taps, flips=self.flips & ~gone)
+        never = np.where(gone, layer.reach(edge)[1] + 1, self.thresholds)
+        return replace(layer, thresholds=never)
+
+    def absent(self, unread: Mask, before: tuple[Array, ...]) -> Array:
+        """Return the unread neurons; the constant ones are wires in any case."""
+        return np.flatnonzero(unread & (self.taps.fan_in > 0))
+
+    def describe(self, write: Write) -> dict[str, Any]:
+        """Return taps, Ξ, k, thresholds, flips and what is fixed."""
+        return {
+            "taps": self.taps.describe(write),
+            "xi": self.xi,
+            "k": self.k,
+            "thresholds": write(self.thresholds),
+            "flips": write(self.flips),
+            "fixed": write(self.fixed),
+        }
+
+    @classmethod
+    def read(cls, text: dict[str, Any], read: Arrays) -> Self:
+        """Make the layer of its description."""
+        return cls(
+            taps=Taps.read(get(text, "taps", dict), read),
+            xi=get(text, "xi", int),
+            k=get(text, "k", int),
+            thresholds=read(get(text, "thresholds", ARRAY)),
+            flips=read(get(text, "flips", ARRAY)),
+            fixed=read(get(text, "fixed", ARRAY)),
+            **cls._read_more(text),
+        )
+
+    @classmethod
+    def _read_more(cls, text: dict[str, Any]) -> dict[str, Any]:
+        """Return what a kind of layer has of its own."""
+        return {}
+
+
+def _reach(xi: int, k: int, tapped: Int, others: Int, always: Int) -> tuple[Int, Int]:
+    """Return the range of 2^k·pc_S + Ξ·pc_N where pc_S ≤ tapped and pc_N − pc_S ≤ others."""
+    per_tap = 2**k + xi
+    low = np.minimum(per_tap * tapped, 0) + np.minimum(xi * others, 0)
+    high = np.maximum(per_tap * tapped, 0) + np.maximum(xi * others, 0)
+    return low + (always << k), high + (always << k)
+
+
+def sum_type(largest: int) -> type:
+    """Return a type that holds sums up to the largest."""
+    return np.uint16 if largest < 1 << 16 else np.int64
+
+
+def count_taps(taps: Taps, x: Array, maximum: int) -> Array:
+    """Add up the taps of each neuron on vectors (batch, width); return (neurons, batch)."""
+    columns = np.ascontiguousarray(x.T)
+    total = sum_type(int(taps.fan_in.max(initial=0)) * maximum)
+    sums: Array = np.zeros((len(taps), len(x)), total)
+    for neuron in np.flatnonzero(taps.fan_in).tolist():
+        at = taps.of(neuron)
+        read = columns[taps.indices[at]]
+        if taps.inverted[at].any():
+            read[taps.inverted[at]] = maximum - read[taps.inverted[at]]
+        read.sum(axis=0, dtype=total, out=sums[neuron])
+    return sums
+
+
+def require_vector(edge: Edge, width: int) -> None:
+    """Refuse what is not a vector of unsigned values."""
+    if edge.shape != (width,) or edge.signed:
+        raise ModelRejected(
+            f"It takes a vector of {width} unsigned values, but receives {edge.shape!r}"
+            f"{' signed' if edge.signed else ''}"
+        )
+
+
+def require_map(edge: Edge, channels: int) -> tuple[int, int]:
+    """Refuse what is not a map of unsigned values; return its size."""
+    if len(edge.shape) != 3 or edge.channels != channels or edge.signed:
+        raise ModelRejected(f"It takes a map of {channels} channels, but receives {edge.shape!r}")
+    return edge.shape[0], edge.shape[1]

@@ -1,0 +1,49 @@
+"""Neurons that see a whole vector."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from sbnn_hw.errors import ModelRejected
+from sbnn_hw.netlist.edges import Edge
+from sbnn_hw.netlist.form import Array
+from sbnn_hw.netlist.layer import VECTORS, Layer, count_taps, require_vector
+
+__all__ = ["Linear"]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Linear(Layer):
+    """Neurons that see a whole vector."""
+
+    kind: ClassVar[str] = "linear"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        # There is no window: all inputs are together.
+        object.__setattr__(self, "channels", self.taps.width)
+        object.__setattr__(self, "groups", 1)
+        if len(self.thresholds) != 1:
+            raise ModelRejected(f"A linear layer has one class, not {len(self.thresholds)}")
+        self._check_fixed(self.taps.width)
+
+    def infer(self, edge: Edge) -> Edge:
+        """Return the edge of bits."""
+        require_vector(edge, self.taps.width)
+        self.check(edge)
+        return Edge((len(self.taps),))
+
+    def compute(self, x: Array, edge: Edge) -> Array:
+        """Compute the neurons on a batch of vectors."""
+        out = np.empty((len(x), len(self.taps)), np.uint8)
+        for start in range(0, len(x), VECTORS):
+            part = x[start : start + VECTORS]
+            value = count_taps(self.taps, part, edge.maximum).astype(np.int64) << self.k
+            if self.xi:
+                counted = np.ones(self.taps.width, bool)
+                counted[self.fixed] = False
+                value += self.xi * part.sum(axis=1, dtype=np.int64, where=counted)
+            fires = (value >= self.thresholds[0][:, None]) ^ self.flips[:, None]
+            out[start : start + VECTORS] = fires.T
+        return out

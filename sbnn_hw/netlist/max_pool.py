@@ -1,0 +1,86 @@
+"""The maximum of the bits in a window."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from sbnn_hw.errors import ModelRejected
+from sbnn_hw.netlist.edges import Edge
+from sbnn_hw.netlist.form import ARRAY, Array, Arrays, Write, get
+from sbnn_hw.netlist.operation import Mask, Operation
+from sbnn_hw.netlist.taps import frozen_array
+from sbnn_hw.netlist.windows import Window
+
+__all__ = ["MaxPool2d"]
+
+
+@dataclass(frozen=True, eq=False)
+class MaxPool2d(Operation):
+    """The OR of the bits in each window; the AND in the channels of ``all_of``.
+
+    AND is what the maximum becomes where the batch norm behind it has a negative scale. Padding
+    changes neither: it is 0 for OR and 1 for AND.
+    """
+
+    kind: ClassVar[str] = "max_pool2d"
+    schema: ClassVar[dict[str, Any]] = {
+        "window": {"$ref": "#/$defs/window"},
+        "all_of": {"$ref": "#/$defs/booleans"},
+    }
+
+    window: Window
+    all_of: npt.NDArray[np.bool_]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "all_of", frozen_array(self.all_of, np.bool_, "Pool modes"))
+        if self.all_of.ndim != 1 or not len(self.all_of):
+            raise ModelRejected("A pool must say OR or AND for each channel")
+        if any(2 * p > k for p, k in zip(self.window.padding, self.window.kernel, strict=True)):
+            raise ModelRejected(
+                f"A pool's padding must be at most half its window, not {self.window!r}"
+            )
+
+    def infer(self, edge: Edge) -> Edge:
+        """Return the edge of the smaller map."""
+        if len(edge.shape) != 3 or edge.channels != len(self.all_of) or edge.bits != 1:
+            raise ModelRejected(
+                f"It takes a map of {len(self.all_of)} bits a pixel, but receives {edge.shape!r} "
+                f"of {edge.bits} bits"
+            )
+        rows, columns = self.window.output(*edge.shape[:2])
+        return Edge((rows, columns, edge.channels), scan=edge.scan)
+
+    def compute(self, x: Array, edge: Edge) -> Array:
+        """Compute the pool on a batch of maps (batch, height, width, channels)."""
+        output = self.window.output(*edge.shape[:2])
+        flip = self.all_of.astype(np.uint8)
+        # The AND of bits is the complement of the OR of their complements.
+        padded = self.window.pad(x ^ flip)
+        out = np.zeros((len(x), *output, edge.channels), np.uint8)
+        for position in range(self.window.size):
+            out |= self.window.shifted(padded, position, output)
+        return out ^ flip
+
+    def reads(self, wanted: Mask, edge: Edge) -> tuple[Mask]:
+        """Return the channels that are wanted, wherever they are."""
+        return (np.broadcast_to(wanted.any(axis=(0, 1)), edge.shape),)
+
+    @property
+    def droppable(self) -> int:
+        """Every channel."""
+        return len(self.all_of)
+
+    def absent(self, unread: Mask, before: tuple[Array, ...]) -> Array:
+        """Return the channels that do not come in."""
+        return before[0]
+
+    def describe(self, write: Write) -> dict[str, Any]:
+        """Return window and modes."""
+        return {"window": self.window.describe(), "all_of": write(self.all_of)}
+
+    @classmethod
+    def read(cls, text: dict[str, Any], read: Arrays) -> Self:
+        """Make the pool of its description."""
+        return cls(Window.read(get(text, "window", dict)), read(get(text, "all_of", ARRAY)))
