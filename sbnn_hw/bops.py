@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sbnn_hw.netlist import Conv2d, Layer, Network, kernel_histogram
+from sbnn_hw.netlist import Network
 
 __all__ = [
     "Kernels",
@@ -128,13 +128,7 @@ def count(network: Network) -> NetworkCount:
     for number, stage, layer in network.layers():
         edge = network.edge_into(number)
         neurons, windows = len(layer.taps), layer.windows(edge)
-        inputs, connections = layer.inputs_per_neuron(edge), layer.connections
-        xi, k = (layer.xi, layer.k) if isinstance(layer, Layer) else (0, 0)
-        groups = layer.groups if isinstance(layer, Conv2d) else 1
-        q = inputs * groups * windows if xi else 0
-        binary = edge.bits == 1
-        macs = inputs * neurons * windows if binary else 0
-        taps = connections * windows
+        inputs, work = layer.inputs_per_neuron(edge), layer.work(edge)
         layers.append(
             LayerCount(
                 name=stage.name,
@@ -143,23 +137,21 @@ def count(network: Network) -> NetworkCount:
                 inputs=inputs,
                 windows=windows,
                 weights=inputs * neurons,
-                ones=connections if stage.ones is None else stage.ones,
-                connections=connections,
+                ones=layer.connections if stage.ones is None else stage.ones,
+                connections=layer.connections,
                 absent=len(stage.absent),
-                xi=xi,
-                k=k,
-                binary_macs=macs,
-                dense=2 * macs,
-                sparse=taps + q if binary else 0,
-                q=q if binary else 0,
-                additions=0 if binary else taps + q,
+                xi=layer.xi,
+                k=layer.k,
+                binary_macs=work.binary_macs,
+                dense=2 * work.binary_macs,
+                sparse=work.sparse,
+                q=work.q,
+                additions=work.additions,
                 fan_in=tuple(np.bincount(layer.taps.fan_in).tolist()),
             )
         )
-        if isinstance(layer, Conv2d) and layer.window.kernel == (3, 3) and binary:
-            own = stage.kernels
-            if own is None:
-                own = kernel_histogram(layer.taps, layer.channels, layer.groups)
+        own = layer.kernels() if stage.kernels is None else stage.kernels
+        if own is not None and edge.bits == 1:
             kernels.append((own, windows))
     return NetworkCount(tuple(layers), count_kernels(kernels) if kernels else None)
 

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from sbnn_hw.exact import compare_with_root
+from sbnn_hw.fold.exact import compare_with_root
 from sbnn_hw.train.fold import NORMS, Folded, flat_modules, norm_values
 from sbnn_hw.train.layers import (
     SignActivation,

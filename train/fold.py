@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from sbnn_hw.assemble import Assembler, LayerReport
 from sbnn_hw.errors import ModelRejected
-from sbnn_hw.exact import Norm
+from sbnn_hw.fold.assemble import Assembler, LayerReport
+from sbnn_hw.fold.exact import Norm
 from sbnn_hw.netlist import Edge, Network, Taps, Window
 from sbnn_hw.train.blocks import BiRealBlock, IRNetBlock, ReActBlock, ReActMobileBlock, XnorBlock
 from sbnn_hw.train.checkpoint import load_checkpoint
@@ -127,6 +127,8 @@ class _Fold:
             if not isinstance(module, _NOTHING)
         ]
         self.assembler = Assembler(Edge.of_bits(shape, 8, scan="raster"))
+        #: What the last stage hands on.
+        self.at = self.assembler.input
         #: The map that the last flatten read, as torch orders it: (channels, height, width).
         self.flattened: tuple[int, int, int] | None = None
         self.outputs: dict[str, int] = {}
@@ -153,7 +155,7 @@ class _Fold:
             elif isinstance(module, nn.MaxPool2d):
                 stage = self.name("pool")
                 with _naming(name):
-                    self.assembler.pool(stage, _pool_window(module))
+                    self.at = self.assembler.pool(self.at, stage, _pool_window(module))
                 self.outputs[stage] = index
             elif isinstance(module, SparseBinaryLayer):
                 at = self._layer(at, name, module)
@@ -162,24 +164,24 @@ class _Fold:
                     f"Layer {name} is a {type(module).__name__}, which cannot be folded here; "
                     f"use the layers of sbnn_hw.train"
                 )
-        network = self.assembler.finish(drop_unread=drop_unread)
+        network = self.assembler.finish(drop=drop_unread)
         return Folded(network, tuple(self.assembler.reports), self.outputs)
 
     def _encoder(self, module: InputEncoder, index: int) -> None:
         if module.kind == "integer":
             return  # the first layer adds up the pixels themselves
-        channels = self.assembler.edge.channels
+        channels = self.at.edge.channels
         thresholds = np.tile(np.array(module.thresholds, np.int64), (channels, 1))
-        self.assembler.encode("encode", thresholds)
+        self.at = self.assembler.encode(self.at, "encode", thresholds)
         self.outputs["encode"] = index
 
     def _flatten(self, name: str, module: nn.Flatten) -> None:
         if module.start_dim != 1 or module.end_dim not in (-1, 3):
             raise ModelRejected(f"Layer {name} must flatten all axes behind the first")
-        if len(self.assembler.edge.shape) == 3:
-            height, width, channels = self.assembler.edge.shape
+        if len(self.at.edge.shape) == 3:
+            height, width, channels = self.at.edge.shape
             self.flattened = (channels, height, width)
-            self.assembler.flatten(self.name("flatten"))
+            self.at = self.assembler.flatten(self.at, self.name("flatten"))
 
     def _layer(self, at: int, name: str, layer: SparseBinaryLayer) -> int:
         """Fold a layer with the pool, batch norm and sign behind it; return what comes next."""
@@ -216,7 +218,8 @@ class _Fold:
             taps = self._taps(layer)
             stage = self.name("conv" if isinstance(layer, SparseBinaryConv2d) else "linear")
             if isinstance(layer, SparseBinaryConv2d):
-                self.assembler.conv(
+                self.at = self.assembler.conv(
+                    self.at,
                     stage,
                     taps,
                     eta=affine.eta,
@@ -227,13 +230,15 @@ class _Fold:
                     border="minus" if layer.padding_value == -1 else "zero",
                 )
             else:
-                self.assembler.linear(stage, taps, eta=affine.eta, xi=affine.xi, norm=values)
+                self.at = self.assembler.linear(
+                    self.at, stage, taps, eta=affine.eta, xi=affine.xi, norm=values
+                )
         for other, pool, before_norm in pools:
             # The largest z is the smallest y where the batch norm's scale is negative.
             all_of = values.gain < 0 if before_norm else np.zeros(len(taps), bool)
             stage = self.name("pool")
             with _naming(other):
-                self.assembler.pool(stage, _pool_window(pool), all_of)
+                self.at = self.assembler.pool(self.at, stage, _pool_window(pool), all_of)
         self.outputs[stage] = self.modules[end - 1][0]
         return end
 
@@ -249,7 +254,9 @@ class _Fold:
                 if not all(np.isfinite(values)):
                     raise ModelRejected("its offsets are not finite; train it again")
                 offsets = [abs(affine.eta) * Fraction(value) for value in values]
-            self.assembler.scores("scores", taps, eta=affine.eta, offsets=offsets)
+            self.at = self.assembler.scores(
+                self.at, "scores", taps, eta=affine.eta, offsets=offsets
+            )
 
     @torch.no_grad()
     def _taps(self, layer: SparseBinaryLayer) -> Taps:
@@ -260,7 +267,7 @@ class _Fold:
         weights = signs if layer.domain.signed else (signs > 0).astype(np.int8)
         if isinstance(layer, SparseBinaryConv2d):
             return _conv_taps(weights, layer.groups)
-        if self.flattened is not None and len(self.assembler.edge.shape) == 1:
+        if self.flattened is not None and len(self.at.edge.shape) == 1:
             channels, height, width = self.flattened
             if channels * height * width == weights.shape[1]:
                 maps = weights.reshape(-1, channels, height, width).transpose(0, 2, 3, 1)

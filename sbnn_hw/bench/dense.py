@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from sbnn_hw.assemble import fewer_taps
+from sbnn_hw.fold.canonical import fewer_taps
 from sbnn_hw.netlist import Conv2d, Edge, Layer, Linear, Network, Scores, Stage, Taps
 
 __all__ = ["dense_layer", "densify"]

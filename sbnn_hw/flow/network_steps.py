@@ -49,7 +49,7 @@ def fold(flow: Flow) -> tuple[Network, str | None]:
         netlist.save(network, flow.plan.out / NETLIST)
         return {"data": _trained_on(model)}, [NETLIST]
 
-    packages = ["sbnn_hw.assemble", "sbnn_hw.exact", "sbnn_hw.models", "sbnn_hw.netlist"]
+    packages = ["sbnn_hw.fold", "sbnn_hw.models", "sbnn_hw.netlist"]
     if model.suffix.lower() == ".pt":
         packages.append("sbnn_hw.train")
     if model.suffix.lower() == ".onnx":

@@ -104,9 +104,9 @@ class Conv2d(Layer):
         """Return N, constant inputs included."""
         return self.window.size * self.channels // self.groups
 
-    def kernels(self, edge: Edge) -> tuple[int, ...] | None:
-        """Return how many 3×3 kernels of binary weights there are of each Hamming weight."""
-        if self.window.kernel != (3, 3) or edge.bits > 1:
+    def kernels(self) -> tuple[int, ...] | None:
+        """Return how many kernels there are of each Hamming weight, if they are 3×3."""
+        if self.window.kernel != (3, 3):
             return None
         return kernel_histogram(self.taps, self.channels, self.groups)
 

@@ -45,8 +45,8 @@ class Tapped(Operation):
         """Return N, constant inputs included."""
         return self.taps.width
 
-    def kernels(self, edge: Edge) -> tuple[int, ...] | None:
-        """Return how many 3×3 kernels of binary weights there are of each Hamming weight."""
+    def kernels(self) -> tuple[int, ...] | None:
+        """Return how many 3×3 kernels there are of each Hamming weight, if there are any."""
         return None
 
     def reads(self, wanted: Mask, edge: Edge) -> tuple[Mask]:

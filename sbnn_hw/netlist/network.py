@@ -5,7 +5,6 @@ import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -63,7 +62,9 @@ class Stage:
         object.__setattr__(self, "absent", frozen_array(self.absent, np.int64, "Absent neurons"))
         object.__setattr__(self, "sources", tuple(self.sources))
         if len(self.sources) != self.operation.arity:
-            wanted = "one source" if self.operation.arity == 1 else f"{self.operation.arity} sources"
+            wanted = (
+                "one source" if self.operation.arity == 1 else f"{self.operation.arity} sources"
+            )
             raise ModelRejected(f"Stage {self.name} must have {wanted}, not {self.sources!r}")
 
 

@@ -66,9 +66,7 @@ def from_view(view: Any) -> Network:
             )
         network = file.read_network(_with_flat_taps(view), _Lists())
         if view.get("digest", network.digest) != network.digest:
-            raise Damaged(
-                "its digest is not that of its content; leave it out if you change it"
-            )
+            raise Damaged("its digest is not that of its content; leave it out if you change it")
     except (Damaged, ValueError, OverflowError, RecursionError, TypeError) as error:
         raise ModelRejected(f"it is not a view of a netlist ({error})") from None
     return network

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sbnn_hw.assemble import Assembler, Closing, LayerReport
 from sbnn_hw.errors import ModelRejected, UsageError
+from sbnn_hw.fold.assemble import Assembler, Closing, Handle, LayerReport
 from sbnn_hw.netlist import Edge, Network
 from sbnn_hw.qonnx import layers, shapes
 from sbnn_hw.qonnx.constants import Constant
@@ -104,6 +104,8 @@ class _Import:
         self.hints = _hints(graph)
         edge, index = shapes.image_of(graph)
         self.assembler = Assembler(edge)
+        #: What the last stage hands on.
+        self.at = self.assembler.input
         lanes = edge.channels
         self.tensors: dict[str, State | Constant] = dict(graph.constants)
         self.tensors[graph.input.name] = Values(
@@ -139,7 +141,7 @@ class _Import:
                 )
             assert maker is not None
             with_node(maker, lambda: self._scores(maker, last))
-        network = self.assembler.finish(drop_unread=drop_unread)
+        network = self.assembler.finish(drop=drop_unread)
         return Imported(network, tuple(self.assembler.reports), self.traces, self.pixels or "auto")
 
     def name(self, kind: str) -> str:
@@ -296,15 +298,15 @@ class _Import:
     def _on_MatMul(self, node: Node, at: int, x: State, constants: dict[int, Constant]) -> State:
         x = self._settled(node, x)
         pending = layers.linear(node, at, x, constants, self._last(node), self.hints.get(node.name))
-        if len(self.assembler.edge.shape) == 3:
-            self.assembler.flatten(self.name("flatten"))
+        if len(self.at.edge.shape) == 3:
+            self.at = self.assembler.flatten(self.at, self.name("flatten"))
         return layers.sums_of(pending, (), constants, node)
 
     _on_Gemm = _on_MatMul
 
     def _on_Conv(self, node: Node, at: int, x: State, constants: dict[int, Constant]) -> State:
         x = self._settled(node, x)
-        edge = self.assembler.edge
+        edge = self.at.edge
         pending = layers.convolution(node, x, constants, edge, self.hints.get(node.name))
         assert pending.window is not None
         return layers.sums_of(pending, pending.window.output(*edge.shape[:2]), constants, node)
@@ -416,13 +418,13 @@ class _Import:
                     f"rounds pixels to {table[-1] + 1:,} levels; 3 to {len(table)} can be mapped, "
                     f"or one bit by a quantiser of one bit"
                 )
-            self.assembler.levels(self.name("levels"), table)
+            self.at = self.assembler.levels(self.at, self.name("levels"), table)
         return replace(
             x,
             scale=tuple(units),
             offset=tuple(after[0] for after in made),
             pixels="raw",
-            maximum=self.assembler.edge.maximum,
+            maximum=self.at.edge.maximum,
             integer=False,
         )
 
@@ -469,7 +471,7 @@ class _Import:
     def _compare_pixels(self, node: Node, x: Values, rule: Rule) -> Values:
         """Turn pixels into bits: a comparator for each, the same all over a channel."""
         assert x.pixels is not None
-        edge, numbers = self.assembler.edge, fed(x.pixels, x.maximum)
+        edge, numbers = self.at.edge, fed(x.pixels, x.maximum)
         x, (thresholds, low, high) = x.with_lanes(rule.threshold, rule.low, rule.high)
         channel_of = np.full(len(x.scale), -1)
         channel_of[x.lane.ravel()] = x.index.ravel() % edge.channels
@@ -495,7 +497,7 @@ class _Import:
         for channel, row in enumerate(rows):
             for rank, (_, lane) in enumerate(sorted(row)):
                 place[lane] = channel * planes + rank
-        self.assembler.encode("encode", encoder)
+        self.at = self.assembler.encode(self.at, "encode", encoder)
         index = x.index // edge.channels * (edge.channels * planes) + place[x.lane]
         turned = [turn for _, turn in found]
         pad = None
@@ -515,7 +517,7 @@ class _Import:
         turned = np.array([a > b for a, b in zip(low, high, strict=True)])
         closing = Closing(rule.ties, layer.extra, layer.weights.least_k, turned)
         norm = x.norm_against(thresholds)
-        taps = layers.taps_of(layer, self.assembler.edge)
+        taps = layers.taps_of(layer, self.at.edge)
         common: dict[str, Any] = {
             "eta": Fraction(1),
             "xi": layer.weights.xi,
@@ -524,19 +526,27 @@ class _Import:
         }
         if layer.window is None:
             stage = self.name("linear")
-            _naming(layer.name, lambda: self.assembler.linear(stage, taps, **common))
+            self.at = _naming(
+                layer.name, lambda: self.assembler.linear(self.at, stage, taps, **common)
+            )
         else:
             stage = self.name("conv")
             window = layer.window
-            _naming(
+            self.at = _naming(
                 layer.name,
                 lambda: self.assembler.conv(
-                    stage, taps, **common, window=window, groups=layer.groups, border=layer.border
+                    self.at,
+                    stage,
+                    taps,
+                    **common,
+                    window=window,
+                    groups=layer.groups,
+                    border=layer.border,
                 ),
             )
         for pool in x.pools:
             stage = self.name("pool")
-            self.assembler.pool(stage, pool.window, pool.turned ^ turned)
+            self.at = self.assembler.pool(self.at, stage, pool.window, pool.turned ^ turned)
         pad = None
         if x.pad is not None:
             reached = x.pad_reaches(thresholds, rule.ties)
@@ -561,12 +571,12 @@ class _Import:
             x = self._decided(x)
             if x.pixels is not None:
                 raise node.refuse("pools pixels; only bits, and sums in front of a quantiser, are")
-            channels, lanes = shapes.channels_of(node, x, self.assembler.edge)
+            channels, lanes = shapes.channels_of(node, x, self.at.edge)
             turned = np.zeros(len(channels), bool)
             turned[channels] = [x.scale[lane] < 0 for lane in lanes]
             stage = self.name("pool")
-            self.assembler.pool(stage, window, turned)
-            index = shapes.map_index(self.assembler.edge)[channels]
+            self.at = self.assembler.pool(self.at, stage, window, turned)
+            index = shapes.map_index(self.at.edge)[channels]
             lane = np.broadcast_to(lanes[:, None, None], index.shape)
             state = replace(x, index=index, lane=np.array(lane))
             self._trace(stage, node, state)
@@ -600,15 +610,15 @@ class _Import:
         if x.index.shape != (x.channels,) or (x.index != np.arange(x.channels)).any():
             raise node.refuse("must give the scores as a vector, in their order")
         eta, offsets = layers.scores_of(node, x)
-        taps = layers.taps_of(x.layer, self.assembler.edge)
+        taps = layers.taps_of(x.layer, self.at.edge)
         hint = self.hints.get(x.layer.name)
         shift = hint.k if hint is not None else 0
         if hint is None and len(set(offsets)) == 1:
             offsets = [Fraction(0)] * len(offsets)  # what every class has decides nothing
-        _naming(
+        self.at = _naming(
             x.layer.name,
             lambda: self.assembler.scores(
-                "scores", taps, eta=eta, offsets=offsets, least_shift=shift
+                self.at, "scores", taps, eta=eta, offsets=offsets, least_shift=shift
             ),
         )
         self.finished = node
@@ -660,9 +670,9 @@ def with_node(node: Node, action: Callable[[], None]) -> None:
         raise (error if text.startswith("Node ") else node.refuse(text)) from None
 
 
-def _naming(layer: str, action: Callable[[], None]) -> None:
+def _naming(layer: str, action: Callable[[], Handle]) -> Handle:
     try:
-        action()
+        return action()
     except ModelRejected as error:
         raise ModelRejected(f"closes layer {layer}: {error}") from None
 

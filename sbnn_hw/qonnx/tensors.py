@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sbnn_hw.errors import ModelRejected
-from sbnn_hw.exact import RationalNorm, compare_with_root
+from sbnn_hw.fold.exact import RationalNorm, compare_with_root
 from sbnn_hw.netlist import Window
 from sbnn_hw.qonnx.constants import Constant, bounded
 from sbnn_hw.qonnx.weights import Weights

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sbnn_hw import exact
 from sbnn_hw.errors import ModelRejected
-from sbnn_hw.exact import Norm, Problem, align_scores, compare_with_root, solve
+from sbnn_hw.fold import exact
+from sbnn_hw.fold.exact import Norm, Problem, align_scores, compare_with_root, solve
 
 
 def problem_of(rng, xi, eta, *, classes=2, neurons=3, maximum=1, scale=1.0):
