@@ -172,17 +172,20 @@ def main() -> None:
 
 PAGE = """# What a connection costs
 
-Made by `python bench/lut_cost.py`; look-up tables are counted by Yosys in its JSON (LUT1 to LUT6
-and LUT6_2 one each, an inverter too, shift registers and memory at their cost), for the whole
-flattened design, without pins.
+`python bench/lut_cost.py` makes this page. Yosys counts the look-up tables (LUTs) of the whole
+flattened design, without pins: LUT1 to LUT6, LUT6_2 and inverters count one each, shift registers
+and memory count at their cost. The [glossary](glossary.md) explains the terms.
 
 ## Hidden neurons, without q
 
-The taps and constants of the shipped models, q at its mean over the test images, so that nothing
-but taps is compared. *Heaps* are what the generator makes, *shared* with taps that several neurons
-have in common counted once (`--share 3000`), *worst* is added up from the heaps' exact costs with
-the dearest constant for each neuron, *sums* is `sum >= C` as Yosys makes it. In brackets: tables a
-connection.
+This table has the taps and thresholds of the shipped models. q, the sum of all inputs, is fixed at its
+mean over the test images, so that only the taps are compared. Compare *heaps* with *sums*; the number
+in brackets is tables per connection.
+
+- *heaps*: what the generator makes.
+- *shared*: the same, with taps that several neurons have in common counted once (`--share 3000`).
+- *worst*: the heaps' exact costs, with the most expensive threshold for each neuron.
+- *sums*: `sum >= C`, as Yosys builds it, where C is the threshold.
 
 | model | family | connections | heaps | shared | worst | sums |
 |---|---|---|---|---|---|---|
@@ -190,13 +193,14 @@ connection.
 
 ## Whole models
 
-With q, encoder, argmax, scores and pipeline registers (three tables between two registers).
+This table includes q, encoder, argmax, scores and pipeline registers (three tables between two
+registers). *each* is LUTs per connection, *latency* is in clock cycles.
 
 | model | family | shared | connections | LUTs | each | flip-flops | carries | BRAM | latency |
 |---|---|---|---|---|---|---|---|---|---|
 {whole}
 
-Dense networks of weights −1 and +1 of the same topologies are measured by `sbnn-hw bench`
+`sbnn-hw bench` measures dense networks with weights −1 and +1 of the same topologies
 ([bench.md](bench.md)).
 """
 
