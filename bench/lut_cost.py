@@ -178,9 +178,9 @@ and memory count at their cost. The [glossary](glossary.md) explains the terms.
 
 ## Hidden neurons, without q
 
-This table has the taps and thresholds of the shipped models. q, the sum of all inputs, is fixed at its
-mean over the test images, so that only the taps are compared. Compare *heaps* with *sums*; the number
-in brackets is tables per connection.
+This table has the taps and thresholds of the shipped models. q, the sum of all inputs, is fixed at
+its mean over the test images, so that only the taps are compared. Compare *heaps* with *sums*; the
+number in brackets is tables per connection.
 
 - *heaps*: what the generator makes.
 - *shared*: the same, with taps that several neurons have in common counted once (`--share 3000`).
