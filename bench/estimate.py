@@ -82,8 +82,8 @@ def main() -> None:
     own, other = (max(kind, key=abs) for kind in zip(*errors, strict=True))
     text = "\n".join([f"| {' | '.join(columns)} |", "|---" * len(columns) + "|", *rows])
     text += (
-        f"\n\nOver these {len(errors)} networks the error is {own:+.1%} at worst for the design as "
-        f"laid out,\nwhich the search goes by, and {other:+.1%} for `rtl_gen/estimate.py`.\n"
+        f"\n\nOver these {len(errors)} networks the largest error is {own:+.1%} for the design as "
+        f"laid out,\nwhich the search uses, and {other:+.1%} for `rtl_gen/estimate.py`.\n"
     )
     page = ROOT / "docs" / "explore.md"
     before, rest = page.read_text(encoding="utf-8").split(BEGIN)
