@@ -17,7 +17,8 @@ __all__ = [
     "ClockPlan",
     "Pll",
     "choose_baud",
-    "levels_for", "path_ns",
+    "levels_for",
+    "path_ns",
     "plan_clock",
     "solve_pll",
 ]
