@@ -18,8 +18,13 @@ SOURCES = tomllib.loads((ROOT / "docs/numbers.toml").read_text(encoding="utf-8")
 BENCH = json.loads((ROOT / "docs/bench/bench.json").read_text(encoding="utf-8"))
 
 
+#: Written whole by `sbnn-hw bench`; tests/test_bench.py compares it with bench.json.
+GENERATED = "docs/bench/bench.md"
+
+
 def pages():
-    return ["README.md", *(str(p.relative_to(ROOT)) for p in sorted((ROOT / "docs").rglob("*.md")))]
+    found = sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").rglob("*.md"))
+    return ["README.md", *(page for page in found if page != GENERATED)]
 
 
 # Numbers of a page, and of the files behind it
@@ -30,8 +35,14 @@ NUMBER = re.compile(r"(?<![\w.,/^])\d[\d,]*(?:\.\d+)?(?!\w|[.,]\d)(?P<percent>\s
 
 def numbers_in(text):
     """Yield what looks measured: a share in percent, a decimal fraction, or a thousand and more."""
-    for unread in (r"```(?:python|toml)\n.*?```", r"`[^`\n]+`", r"\]\([^)]*\)", r"<!--.*?-->"):
-        text = re.sub(unread, " ", text, flags=re.DOTALL)
+    unread = (
+        # Tables that scripts write are compared whole, below.
+        r"<!-- bench/[a-z_]+\.py.*? -->\n.*?<!-- end -->",
+        *(r"```(?:python|toml)\n.*?```", r"`[^`\n]+`", r"\]\([^)]*\)", r"<!--.*?-->"),
+        *(r"--[a-z][a-z0-9-]* [\d.]+", r"arXiv \d+\.\d+"),
+    )
+    for pattern in unread:
+        text = re.sub(pattern, " ", text, flags=re.DOTALL)
     for match in NUMBER.finditer(text):
         number = match[0].rstrip(" %").rstrip(",")
         if match["percent"] or "." in number or re.fullmatch(r"\d{1,3}(,\d{3})+", number):
