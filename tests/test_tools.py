@@ -48,7 +48,9 @@ def test_numbers_of_a_program_that_does_not_start_are_no_version(tmp_path):
 
 
 def test_a_program_without_a_version_is_known_by_its_bytes(tmp_path):
-    one, two = (version_of(program(tmp_path, name, said)) for name, said in (("a", "x"), ("b", "y")))
+    one, two = (
+        version_of(program(tmp_path, name, said)) for name, said in (("a", "x"), ("b", "y"))
+    )
     assert len(one) == len(two) == 12
     assert one != two
 

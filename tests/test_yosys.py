@@ -135,7 +135,9 @@ def test_amaranth_takes_the_same_yosys(tmp_path, monkeypatch, setting):
 def test_wrong_name_is_not_passed_over(nowhere, monkeypatch):
     program(nowhere / "path", "yosys")
     monkeypatch.setenv("YOSYS", "/no/such/yosys")
-    with pytest.raises(ToolMissing, match=r"^Yosys was not found at /no/such/yosys: correct \$YOSYS"):
+    with pytest.raises(
+        ToolMissing, match=r"^Yosys was not found at /no/such/yosys: correct \$YOSYS"
+    ):
         find_yosys()
 
 
