@@ -14,9 +14,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from sbnn_hw.errors import OutputRefused, ToolFailed, ToolMissing, UsageError
-from sbnn_hw.files import write_atomically
-from sbnn_hw.sim.cache import cache_folder
+from sbnn_hw.errors import ToolFailed, ToolMissing, UsageError
+from sbnn_hw.sim.cache import keep_log
 from sbnn_hw.tools import Chosen, choose, choose_named
 
 __all__ = [
@@ -131,12 +130,9 @@ def _failure(script: str, log: str, said: str) -> ToolFailed:
     errors = re.findall(r"^(?:\S+: )?ERROR: (.*)", f"{log}\n{said}", re.MULTILINE)
     what = errors[0].strip().rstrip(".") if errors else "it stopped"
     text = f"{script}\n\n{log}\n\n{said}"
-    path = cache_folder() / "logs" / f"yosys-{hashlib.sha256(text.encode()).hexdigest()[:16]}.log"
-    try:
-        write_atomically(path, lambda file: file.write(text.encode()))
-    except OutputRefused:
-        return ToolFailed(f"Yosys failed: {what}")
-    return ToolFailed(f"Yosys failed: {what} (what it said is in {path})")
+    path = keep_log(f"yosys-{hashlib.sha256(text.encode()).hexdigest()[:16]}.log", text)
+    kept = "" if path is None else f" (what it said is in {path})"
+    return ToolFailed(f"Yosys failed: {what}{kept}")
 
 
 @dataclass(frozen=True)

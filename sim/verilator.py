@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from sbnn_hw.errors import ToolFailed, ToolMissing
-from sbnn_hw.sim.cache import cache_folder, make_once
+from sbnn_hw.sim.cache import make_once
 from sbnn_hw.sim.verilator_setup import LEAST, ask, mend, numbers_of, root_of, text_of, version_of
 from sbnn_hw.sim.verilator_setup import package as _package
 from sbnn_hw.tools import Chosen
@@ -185,5 +185,5 @@ def lint(
 
 def _mended(package: Path, version: str) -> Verilator:
     """Return a copy of the package, in the cache, that works on this machine."""
-    root = make_once(cache_folder() / f"verilator-{version}", lambda folder: mend(package, folder))
+    root = make_once(f"verilator-{version}", lambda folder: mend(package, folder))
     return Verilator(root / "bin" / "verilator", root, version)

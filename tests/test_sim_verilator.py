@@ -1,17 +1,15 @@
-"""Verilator and the compiler: found, mended, or missed in one sentence; the cache is all or nothing."""
+"""Verilator and the compiler: found, mended, or missed in one sentence."""
 
 import os
 import shutil
 import subprocess
 import sys
 from importlib.metadata import version
-from multiprocessing import get_context
 
 import pytest
 
 from sbnn_hw.errors import ToolFailed, ToolMissing
 from sbnn_hw.sim import verilator
-from sbnn_hw.sim.cache import cache_folder, make_once
 from sbnn_hw.tools import Chosen
 
 needs_compiler = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
@@ -156,62 +154,3 @@ def test_cocotb_builds_with_it(tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-# The cache
-
-
-def test_cache_is_where_the_environment_says(tmp_path, monkeypatch):
-    monkeypatch.setenv("SBNN_CACHE", str(tmp_path / "a"))
-    assert cache_folder() == tmp_path / "a"
-    monkeypatch.delenv("SBNN_CACHE")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "b"))
-    assert cache_folder() == tmp_path / "b" / "sbnn-hw"
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    monkeypatch.setenv("HOME", str(tmp_path / "c"))
-    assert cache_folder() == tmp_path / "c" / ".cache" / "sbnn-hw"
-
-
-def test_folder_is_made_once_and_whole(tmp_path):
-    def fail(folder):
-        (folder / "half").touch()
-        raise RuntimeError("half-way")
-
-    with pytest.raises(RuntimeError, match="half-way"):
-        make_once(tmp_path / "thing", fail)
-    assert not (tmp_path / "thing").exists()
-    made = make_once(tmp_path / "thing", lambda folder: (folder / "whole").touch())
-    assert (made / "whole").exists()
-    assert make_once(tmp_path / "thing", fail) == made
-
-
-def test_half_written_folder_is_made_again_and_leftovers_go(tmp_path):
-    (tmp_path / "thing").mkdir()
-    (tmp_path / "thing" / "half").touch()
-    (tmp_path / ".thing.x.part").mkdir()
-    made = make_once(tmp_path / "thing", lambda folder: (folder / "whole").touch())
-    assert not (made / "half").exists()
-    assert not (tmp_path / ".thing.x.part").exists()
-
-
-def make_and_note(path, notes):
-    def make(folder):
-        with (notes / str(os.getpid())).open("x"):
-            (folder / "whole").touch()
-
-    make_once(path, make)
-
-
-def test_of_two_processes_one_makes_it(tmp_path):
-    notes = tmp_path / "notes"
-    notes.mkdir()
-    spawn = get_context("spawn")
-    workers = [
-        spawn.Process(target=make_and_note, args=(tmp_path / "thing", notes)) for _ in range(3)
-    ]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-        assert worker.exitcode == 0
-    assert len(list(notes.iterdir())) == 1
