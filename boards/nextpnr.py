@@ -37,8 +37,8 @@ __all__ = [
     "synthesise_board",
 ]
 
-#: The oldest nextpnr that is taken.
-LEAST = (0, 6)
+#: The oldest nextpnr that is taken: 0.5 stops at cells with which recent Yosys notes hierarchy.
+LEAST = (0, 8)
 
 #: Placement starts from here, always.
 SEED = 1

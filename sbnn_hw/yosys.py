@@ -31,8 +31,9 @@ __all__ = [
     "synthesise",
 ]
 
-#: The oldest Yosys that is taken. Amaranth cannot write Verilog with an older one.
-LEAST = (0, 40)
+#: The oldest Yosys that is taken. Amaranth needs 0.40 to write Verilog, and ECP5 netlists without
+#: pads need an option that 0.50 lacks.
+LEAST = (0, 60)
 
 #: How each family is synthesised. There are no pins yet, and so no buffers for them.
 FAMILIES = {
@@ -258,6 +259,8 @@ def synthesise(verilog: str, family: str, *, top: str = "top", light: bool = Fal
     files = {"top.v": verilog, "opaque.v": "".join(map(_opaque, opaque))}
     start = f"read_verilog -lib opaque.v\nread_verilog top.v\n{hide}"
     if light:
+        # Older releases leave flip-flops to the part that is replaced, unless told so.
+        command += " -abc9"
         # A process of its own for each half: memory that was taken on the way is not given back.
         first = f"setattr -unset src\n{command} -run begin:map_luts\nwrite_rtlil half.il\n"
         files = run_yosys(start + first, files)

@@ -258,7 +258,8 @@ class Build:
         done = subprocess.run(
             command,
             cwd=self.folder,
-            env=self.verilator.environment(),
+            # In English, so that some of what they say is understood.
+            env={**self.verilator.environment(), "LC_ALL": "C"},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

