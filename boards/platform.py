@@ -174,7 +174,8 @@ class BoardTop(Elaboratable):
             self._add_ice40_pll(m, port, clock, locked)
             return
         m.submodules.clk_buffer = buffer = io.Buffer("i", port)
-        made, feedback = Signal(), Signal()
+        made = Signal()
+        feedback = Signal()
         if pll.primitive == "EHXPLLL":
             m.submodules.pll = Instance("EHXPLLL",
                 a_FREQUENCY_PIN_CLKI=_megahertz(pll.clock_in),
