@@ -9,7 +9,14 @@ from sbnn_hw.boards.table import BOARDS, Board, Part
 from sbnn_hw.errors import ModelRejected
 from sbnn_hw.netlist import Encode, Network
 
-__all__ = ["Need", "check_fit", "need"]
+__all__ = ["LARGEST", "Need", "check_fit", "check_size", "need"]
+
+#: Connections up to which hardware is generated without being asked twice: what a usual machine
+#: has memory for.
+LARGEST = 1_000_000
+
+#: Bytes and seconds that generating takes for each connection: those of a dense CNV.
+_BYTES, _SECONDS = 8_200, 0.0005
 
 #: Tables and registers of a board's shell beside the network: packets, line, addresses. Measured
 #: with Yosys on the shipped models, rounded up.
@@ -126,9 +133,31 @@ def check_fit(
             f"{target.name}; build for a part (--part), and use the AXI4-Stream face"
         )
     how = "estimated" if description is None else "counted"
+    around = "shell" if isinstance(target, Board) else "AXI4-Stream face"
     raise ModelRejected(
         f"The network needs {what} on {target.name} ({how}, {found.shell:,} LUTs of it for the "
-        f"shell); {_way_out(network, target, found, share)}, or go on with --force"
+        f"{around}); {_way_out(network, target, found, share)}, or go on with --force"
+    )
+
+
+def check_size(network: Network, *, force: bool = False) -> None:
+    """Make sure that a network can be generated in reasonable memory and time, whatever it is for.
+
+    Parameters
+    ----------
+    network : Network
+        What shall be generated.
+    force : bool
+        Generate it all the same.
+    """
+    count = network.connections
+    if force or count <= LARGEST:
+        return
+    minutes = max(1, round(count * _SECONDS / 60))
+    raise ModelRejected(
+        f"The network has {count:,} connections, and generating more than {LARGEST:,} takes much "
+        f"memory and time (here about {count * _BYTES / 1e9:.1f} GB and {minutes} "
+        f"minute{'s' if minutes > 1 else ''}); train it sparser, or go on with --force"
     )
 
 

@@ -347,15 +347,24 @@ def test_a_checkpoint_of_another_version_is_refused(tmp_path, capsys):
     assert "has checkpoint version 99" in said(capsys)
 
 
-def test_a_network_that_is_too_large_is_refused_at_once(tmp_path, capsys):
+@pytest.mark.parametrize("until", ["rtl", "bitstream"])
+def test_a_network_that_is_too_large_is_refused_at_once(tmp_path, capsys, until):
     started = time.perf_counter()
-    arguments = ["--board", "icebreaker", "--out", tmp_path / "out"]
+    arguments = ["--board", "icebreaker", "--out", tmp_path / "out", "--until", until]
     assert run("--model", MODELS / "mnist_sfc_95.pt", *arguments) == 1
     assert time.perf_counter() - started < 20
     words = said(capsys)
     assert re.match(r"The network needs [\d,]+ of 5,280 logic cells on icebreaker", words)
     assert "ulx3s_85f" in words
     assert not (tmp_path / "out/top.v").exists()
+
+
+def test_a_part_of_unknown_size_does_not_take_any_network(model, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("sbnn_hw.fit.LARGEST", 1)
+    arguments = ["--part", "xc7k999tffg900-2", "--out", tmp_path / "out", "--until", "rtl"]
+    assert run("--model", model, *arguments) == 1
+    assert "takes much memory and time" in said(capsys)
+    assert run("--model", model, *arguments, "--force") == 0
 
 
 NASTY = [

@@ -8,7 +8,7 @@ from typing import Any
 
 from sbnn_hw.errors import Disagreement, OutputRefused, SbnnError, TimingMissed
 from sbnn_hw.files import exclusive
-from sbnn_hw.fit import check_fit
+from sbnn_hw.fit import check_fit, check_size
 from sbnn_hw.flow.board_steps import check_shell, route, synthesise_all
 from sbnn_hw.flow.context import Flow
 from sbnn_hw.flow.network_steps import (
@@ -71,9 +71,9 @@ def _walk(flow: Flow) -> dict[str, Any]:
     problem: Exception | None = None
     if plan.reaches("rtl"):
         choose_clock(flow, built)
-        if plan.reaches("synthesis"):
-            # At once: a network that is far too large need not even be generated.
-            built.fit = check_fit(network, plan.target, force=plan.force)
+        # At once: a network that is far too large need not even be generated.
+        built.fit = check_fit(network, plan.target, force=plan.force)
+        check_size(network, force=plan.force)
         generate(flow, built, choose_options(flow, built), images)
         if plan.reaches("synthesis"):
             built.fit = check_fit(network, plan.target, built.description, force=plan.force)
