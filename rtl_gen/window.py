@@ -278,7 +278,7 @@ class Windows(Core):
             return value
         memory = Memory(shape=len(value), depth=width, init=[])
         m.submodules[f"line{line}"] = memory
-        # The result of place and route depends on names: the published clocks were found with these.
+        # Place and route depends on names, and the published clocks were found with these.
         kind = WritePort.Signature(addr_width=bits_for(width - 1), shape=len(value))
         write = WritePort(kind, memory=memory, domain="sync", path=("$signature",))
         read = memory.read_port()

@@ -189,6 +189,54 @@ def test_results_do_not_outlive_what_they_were_made_from(ice40, tmp_path, capsys
     assert not {"report.json", "report.html", "design.bin"} & {path.name for path in copy.iterdir()}
 
 
+@pytest.fixture(scope="module")
+def other(tmp_path_factory):
+    """Return another small network as a file."""
+    path = tmp_path_factory.mktemp("other") / "other.sbnn"
+    netlist.save(small_network((4, 4, 1), hidden=(6,), classes=3, fan_in=4, seed=1), path)
+    return path
+
+
+def files_of(folder):
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and ".steps" not in path.parts and not path.name.startswith("report.")
+    }
+
+
+@pytest.mark.parametrize("until", ["netlist", "rtl"])
+def test_nothing_of_another_network_stays_in_a_folder(ice40, other, tmp_path, until):
+    used = shutil.copytree(ice40, tmp_path / "used")
+    for folder in (used, tmp_path / "fresh"):
+        arguments = ["--board", "icebreaker", "--out", folder, "--until", until]
+        assert run("--model", other, *arguments) == 0
+    assert files_of(used) == files_of(tmp_path / "fresh")
+
+
+def test_nothing_of_another_network_stays_when_a_build_is_refused(ice40, tmp_path, capsys):
+    used = shutil.copytree(ice40, tmp_path / "used")
+    arguments = ["--board", "icebreaker", "--out", used]
+    assert run("--model", MODELS / "mnist_sfc_95.pt", *arguments) == 1
+    assert "logic cells" in said(capsys)
+    assert set(files_of(used)) == {"network.sbnn"}
+
+
+def test_nothing_of_another_board_stays_in_a_folder(ice40, model, tmp_path):
+    used = shutil.copytree(ice40, tmp_path / "used")
+    for folder in (used, tmp_path / "fresh"):
+        arguments = ["--board", "ulx3s_85f", "--out", folder, "--until", "rtl"]
+        assert run("--model", model, *arguments) == 0
+    assert files_of(used) == files_of(tmp_path / "fresh")
+
+
+def test_what_is_still_right_stays_when_less_is_asked_for(ice40, model, tmp_path):
+    used = shutil.copytree(ice40, tmp_path / "used")
+    arguments = ["--board", "icebreaker", "--out", used, "--until", "rtl"]
+    assert run("--model", model, *arguments) == 0
+    assert files_of(used) == files_of(ice40)
+
+
 def test_a_bitstream_that_cannot_be_put_in_place_is_one_sentence(ice40, model, tmp_path, capsys):
     copy = shutil.copytree(ice40, tmp_path / "copy")
     (copy / "design.bin").unlink()

@@ -19,7 +19,7 @@ from sbnn_hw.flow.network_steps import (
     generate,
     simulate,
 )
-from sbnn_hw.flow.plan import BITSTREAMS, Built, Plan, require_tools
+from sbnn_hw.flow.plan import LEFT, UNTIL, Built, Plan, left_by, require_tools
 from sbnn_hw.flow.report import HTML, JSON, make_report
 from sbnn_hw.flow.steps import NOTES, Steps
 from sbnn_hw.hardware import AGREEMENT, DESCRIPTION
@@ -42,7 +42,9 @@ def build(plan: Plan, progress: Callable[[str, str], None] | None = None) -> dic
     _check_folder(plan.out)
     try:
         with exclusive(plan.out / JSON):
-            results = (JSON, HTML, *sorted(set(BITSTREAMS.values())))
+            # What a longer build left does not hold good either, once a step is done again.
+            beyond = [step for step in UNTIL if not plan.reaches(step)]
+            results = (JSON, HTML, *LEFT["bitstream"], *left_by(*beyond))
             return _walk(Flow(plan, Steps(plan.out, say, results), tools, say))
     except SbnnError:
         # A model that was refused leaves no folder behind.
