@@ -389,7 +389,7 @@ class Board:
         return data
 
     def _settle(self, times: int = 1) -> None:
-        """Wait until the line has been quiet for long enough that the board listens anew."""
+        """Wait until the line has been quiet for long enough that the board listens again."""
         pause = 0.02 + times * self._seconds_per_byte * PATIENCE / 10
         quiet_since = started = time.monotonic()
         while time.monotonic() - quiet_since < pause:

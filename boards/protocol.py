@@ -54,7 +54,7 @@ VERSION = 1
 
 REQUEST, ANSWER = 0xA5, 0x5A
 
-#: Bytes of a packet beside its payload.
+#: Bytes of a packet that are not its payload.
 OVERHEAD = 11
 
 #: How long a line is quiet, in bits, before a packet is given up.

@@ -18,7 +18,7 @@ LARGEST = 1_000_000
 #: Bytes and seconds that generating takes for each connection: those of a dense CNV.
 _BYTES, _SECONDS = 8_200, 0.0005
 
-#: Tables and registers of a board's shell beside the network: packets, line, addresses. Measured
+#: Tables and registers of a board's shell, without the network: packets, line, addresses. Measured
 #: with Yosys on the shipped models, rounded up.
 _SHELL = {"xc7": (600, 650), "ecp5": (900, 650), "ice40": (900, 650)}
 

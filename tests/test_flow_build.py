@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from shells import small_network
-from test_boards_project import programs, vivado  # noqa: F401 (a fixture, and a fake program)
+from test_boards_project import fake, programs, vivado  # noqa: F401 (a fixture, fake programs)
 
 from sbnn_hw import netlist
 from sbnn_hw.boards.vivado import check_project
@@ -71,7 +71,7 @@ def test_a_build_leaves_all_its_files(built, model, capsys):
     report = report_of(built)
     check(report)
     assert (built / "report.html").read_text() == render(report)
-    assert report["model"] == str(model)
+    assert report["model"] == model.name
     assert (report["board"], report["family"]) == ("arty_a7", "xc7")
     assert report["agreement"]["vectors"] == 1000
     assert report["agreement"]["mismatches"] == 0
@@ -88,6 +88,68 @@ def test_a_build_leaves_all_its_files(built, model, capsys):
         *("netlist", "rtl", "simulation", "synthesis"),
     ]
     assert {"yosys", "amaranth", "verilator", "numpy"} <= set(report["tools"])
+
+
+def printed(capsys):
+    """Return what the last command printed, by its first word or two."""
+    lines = capsys.readouterr().out.splitlines()
+    return {line[:12].strip(): line[13:] for line in lines}
+
+
+@pytest.mark.parametrize("name", ["plain", "with space", "quote's"])
+def test_the_command_that_makes_the_bitstream_works_as_printed(
+    built,
+    model,
+    tmp_path,
+    monkeypatch,
+    capsys,
+    programs,  # noqa: F811
+    name,
+):
+    shutil.copytree(built, tmp_path / name / "out")
+    monkeypatch.chdir(tmp_path)
+    assert run("--model", model, "--board", "arty_a7", "--out", Path(name) / "out") == 0
+    lines = printed(capsys)
+    assert lines["missing"] == (
+        "There is no bitstream, since neither Vivado nor openXC7 is on PATH: install openXC7, or "
+        "run board/build_shell.sh where Vivado is"
+    )
+    vivado(programs)
+    subprocess.run(lines["with Vivado"], shell=True, check=True, cwd=tmp_path)
+    assert (tmp_path / name / "out/board/shell.bit").is_file()
+    # The same for the line that loads it.
+    fake(
+        programs,
+        "openFPGALoader",
+        "import sys; open('loaded', 'w').write('\\n'.join(sys.argv[1:]))",
+    )
+    subprocess.run(lines["then load it"], shell=True, check=True, cwd=tmp_path)
+    board, path = "-b", "arty_a7_35t"
+    loaded = (tmp_path / "loaded").read_text().split("\n")
+    assert loaded == [board, path, f"{name}/out/board/shell.bit"]
+
+
+def test_the_line_that_loads_a_bitstream_names_it(ice40, model, monkeypatch, capsys):
+    monkeypatch.chdir(ice40.parent)
+    assert run("--model", model, "--board", "icebreaker", "--out", ice40.name) == 0
+    assert printed(capsys)["load it"] == f"iceprog {ice40.name}/design.bin"
+
+
+def test_the_page_tells_of_a_missing_bitstream_once(built):
+    page = (built / "report.html").read_text()
+    assert page.count("neither Vivado nor openXC7") == 1
+    assert page.count("bitstream") + page.count("Bitstream") <= 3
+
+
+def test_a_report_names_no_place_on_the_machine(built, model):
+    for name in ("report.html", "report.json"):
+        text = (built / name).read_text()
+        for place in (str(built), str(model.parent), str(Path.home()), sys.prefix, "/tmp/"):
+            assert place not in text, (name, place)
+    assert (
+        "<title>small on Digilent Arty A7-35T – sbnn-hw</title>"
+        in (built / "report.html").read_text()
+    )
 
 
 def test_the_vivado_project_is_consistent(built):
@@ -437,7 +499,7 @@ def test_models_may_have_any_name(model, tmp_path, monkeypatch, name):
     # Without --out the folder has a plain name.
     (default,) = (tmp_path / "build").iterdir()
     assert re.fullmatch(r"[\w.-]+", default.name)
-    assert report_of(default)["model"] == str(theirs)
+    assert report_of(default)["model"] == theirs.name
     assert not list(tmp_path.rglob("pwned"))
 
 

@@ -155,11 +155,11 @@ def test_wrong_folders_are_one_sentence(copy, tmp_path, model, capsys):
     sentence(capsys)
     (copy / "design.json").write_text(json.dumps({**description, "schema": 99}))
     assert main(["simulate", "--design", str(copy)]) == 1
-    assert "generate it anew" in sentence(capsys)
+    assert "generate it again" in sentence(capsys)
     (copy / "network.sbnn").unlink()
     (copy / "design.json").write_text(json.dumps(description))
     assert main(["simulate", "--design", str(copy)]) == 1
-    assert sentence(capsys) == f"There is no network.sbnn in {copy}; generate the design anew"
+    assert sentence(capsys) == f"There is no network.sbnn in {copy}; generate the design again"
 
 
 def test_data_of_another_shape_is_refused(design, capsys):

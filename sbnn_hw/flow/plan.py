@@ -236,6 +236,6 @@ def xilinx_toolchain(plan: Plan) -> str:
             return "openxc7"
     raise ToolMissing(
         f"A bitstream for {plan.target.name} needs Vivado or openXC7 on PATH, and neither is: "
-        f"install one, or build without --until bitstream and run {plan.out / BOARD}/build_*.sh "
-        "where Vivado is"
+        "install one, or build without --until bitstream, which names the script to run where "
+        "Vivado is"
     )
