@@ -11,12 +11,13 @@ from sbnn_hw.netlist import Encode, Network
 
 __all__ = ["LARGEST", "Need", "check_fit", "check_size", "need"]
 
-#: Connections up to which hardware is generated without being asked twice: what a usual machine
-#: has memory for.
-LARGEST = 1_000_000
+#: Connections up to which hardware is generated without being asked twice: a machine with 16 GB
+#: has memory for it.
+LARGEST = 750_000
 
-#: Bytes and seconds that generating takes for each connection: those of a dense CNV.
-_BYTES, _SECONDS = 8_200, 0.0005
+#: Bytes and seconds that generating takes for each connection: measured on dense linear layers.
+#: Convolutions take about half.
+_BYTES, _SECONDS = 17_000, 0.0012
 
 #: Tables and registers of a board's shell, without the network: packets, line, addresses. Measured
 #: with Yosys on the shipped models, rounded up.
@@ -156,7 +157,7 @@ def check_size(network: Network, *, force: bool = False) -> None:
     minutes = max(1, round(count * _SECONDS / 60))
     raise ModelRejected(
         f"The network has {count:,} connections, and generating more than {LARGEST:,} takes much "
-        f"memory and time (here about {count * _BYTES / 1e9:.1f} GB and {minutes} "
+        f"memory and time (here up to {count * _BYTES / 1e9:.1f} GB and {minutes} "
         f"minute{'s' if minutes > 1 else ''}); train it sparser, or go on with --force"
     )
 
