@@ -71,23 +71,24 @@ class Folder:
         except OSError as error:
             raise ModelRejected(
                 f"The design in {self.path} cannot be read ({error.strerror}: {error.filename}); "
-                "generate it anew"
+                "generate it again"
             ) from None
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ModelRejected(
-                f"{self.path / DESCRIPTION} is damaged ({error!r}); generate the design anew"
+                f"{self.path / DESCRIPTION} is damaged ({error!r}); generate the design again"
             ) from None
         if schema != SCHEMA:
             raise ModelRejected(
                 f"The design in {self.path} has form {schema!r}, but this release reads {SCHEMA}; "
-                "generate it anew"
+                "generate it again"
             )
         if not (self.path / NETLIST).is_file():
-            raise ModelRejected(f"There is no {NETLIST} in {self.path}; generate the design anew")
+            raise ModelRejected(f"There is no {NETLIST} in {self.path}; generate the design again")
         network = netlist.load(self.path / NETLIST)
         if description.get("network") != network.digest:
             raise ModelRejected(
-                f"Netlist and Verilog in {self.path} belong to different networks; generate anew"
+                f"Netlist and Verilog in {self.path} belong to different networks; generate the "
+                "design again"
             )
         return network, verilog, description
 

@@ -8,13 +8,16 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
+import serial
 from PIL import Image
 from shells import small_network
 
 from sbnn_hw import netlist
+from sbnn_hw.boards.protocol import Wire
 from sbnn_hw.cli import main
 from sbnn_hw.hardware import random_images
 
@@ -116,8 +119,23 @@ def test_images_are_scaled_and_turned_round_if_asked(model, port, tmp_path, caps
 def test_a_board_with_another_network_is_refused(port, tmp_path, pictures, capsys):
     other = small_network((6, 5, 1), hidden=(8,), classes=5, fan_in=5, seed=1)
     netlist.save(other, tmp_path / "other.sbnn")
-    assert run("--port", port, "--model", tmp_path / "other.sbnn", pictures[0][0]) == 1
+    assert run("--port", port, "--model", tmp_path / "other.sbnn", pictures[0][0]) == 8
     assert said(capsys).startswith("The board holds another network (")
+
+
+def test_a_board_that_lies_about_its_size_is_refused(model, pictures, monkeypatch, capsys):
+    from test_boards_driver import IDENTITY, FakePort
+
+    lie = Wire((6, 5, 1), 8, 3, 255, 65_535)
+    port = FakePort(identity=replace(IDENTITY, network=NETWORK.digest, wire=lie))
+    monkeypatch.setattr(serial, "Serial", lambda *_, **__: port)
+    started = time.monotonic()
+    assert run("--port", "/dev/x", "--model", model, *pictures[0]) == 8
+    assert time.monotonic() - started < 5
+    assert said(capsys) == (
+        f"The board says that it holds {model}, but it reports 65,535 classes, not 5; build "
+        f"{model} again and load the result"
+    )
 
 
 def test_a_board_that_answers_otherwise_is_found_out(model, port, pictures, monkeypatch, capsys):

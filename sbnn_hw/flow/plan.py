@@ -14,7 +14,15 @@ from sbnn_hw.boards.table import Board, Part
 from sbnn_hw.boards.vivado import find_vivado
 from sbnn_hw.errors import ModelRejected, ToolMissing, UsageError
 from sbnn_hw.fit import Need
-from sbnn_hw.hardware import require_amaranth
+from sbnn_hw.flow.steps import NOTES
+from sbnn_hw.hardware import (
+    AGREEMENT,
+    AXI,
+    DESCRIPTION,
+    NETLIST,
+    VERILOG,
+    require_amaranth,
+)
 from sbnn_hw.models import require_torch
 from sbnn_hw.netlist import Network
 from sbnn_hw.qonnx.read import require_onnx
@@ -24,11 +32,13 @@ from sbnn_hw.yosys import choose_yosys
 __all__ = [
     "BITSTREAMS",
     "BOARD",
+    "LEFT",
     "TOOLCHAINS",
     "UNTIL",
     "Built",
     "Plan",
     "default_folder",
+    "left_by",
     "require_tools",
     "routes",
     "xilinx_toolchain",
@@ -44,6 +54,20 @@ BITSTREAMS = {"xc7": "design.bit", "ecp5": "design.bit", "ice40": "design.bin"}
 BOARD = "board"
 
 TOOLCHAINS = ("auto", "vivado", "openxc7")
+
+#: What each step leaves in the build's folder, next to its note.
+LEFT: dict[str, tuple[str, ...]] = {
+    "netlist": (NETLIST,),
+    "rtl": (VERILOG, AXI, DESCRIPTION, "tests/"),
+    "simulation": (AGREEMENT,),
+    "synthesis": (f"{BOARD}/",),
+    "bitstream": tuple(sorted(set(BITSTREAMS.values()))),
+}
+
+
+def left_by(*steps: str) -> list[str]:
+    """Return what steps leave in the build's folder, their notes too."""
+    return [name for step in steps for name in (*LEFT[step], f"{NOTES}/{step}.json")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,6 +234,6 @@ def xilinx_toolchain(plan: Plan) -> str:
             return "openxc7"
     raise ToolMissing(
         f"A bitstream for {plan.target.name} needs Vivado or openXC7 on PATH, and neither is: "
-        f"install one, or build without --until bitstream and run {plan.out / BOARD}/build_*.sh "
-        "where Vivado is"
+        "install one, or build without --until bitstream, which names the script to run where "
+        "Vivado is"
     )
