@@ -146,10 +146,17 @@ def test_no_name_of_a_shell_is_made_up(write):
         assert "$signature" not in texts[name], name
 
 
+def pythons(version):
+    """Return the Pythons of a version: the one on PATH, and those that pyenv has installed."""
+    found = [shutil.which(f"python{version}")]
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    found += map(str, sorted(pyenv.glob(f"versions/{version}.*/bin/python")))
+    return list(filter(None, found))
+
+
 @pytest.mark.parametrize("version", ["3.11", "3.12", "3.13"])
 def test_every_python_writes_the_same_text(version, write):
-    python = shutil.which(f"python{version}")
-    texts = None if python is None else write(python)
+    texts = next(filter(None, map(write, pythons(version))), None)
     if texts is None:
         pytest.skip(f"no Python {version} is here that can import Amaranth")
     expected = write(sys.executable)
