@@ -11,6 +11,7 @@ from random_networks import random_vector_network
 
 from sbnn_hw import netlist
 from sbnn_hw.cli import main
+from sbnn_hw.hardware import Folder
 
 MODELS = Path(__file__).parents[1] / "models"
 
@@ -54,6 +55,10 @@ def test_a_design_is_generated_and_agrees(model, design, capsys):
         main(["simulate", "--design", str(design), "--images", "20", "--stalls", "--inside"]) == 0
     )
     assert "20 of 20 equal in class and scores" in capsys.readouterr().out
+
+
+def test_a_folder_may_be_named_by_a_string(design):
+    assert Folder(str(design)).load()[1] == Folder(design).load()[1]
 
 
 def test_the_same_command_writes_the_same_bytes(model, design, tmp_path):
