@@ -55,6 +55,9 @@ class Folder:
 
     path: Path
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", Path(self.path))
+
     def load(self) -> tuple[Network, str, dict[str, Any]]:
         """Return the network, the Verilog text and its description."""
         if not (self.path / DESCRIPTION).is_file():
@@ -153,7 +156,10 @@ def _check(description: dict[str, Any]) -> None:
 
 
 def generate_design(
-    network: Network, folder: Path, options: "Options", images: npt.NDArray[Any] | None = None
+    network: Network,
+    folder: str | Path,
+    options: "Options",
+    images: npt.NDArray[Any] | None = None,
 ) -> dict[str, Any]:
     """Generate a design into a folder, with its regression suite; return its description.
 
@@ -161,13 +167,14 @@ def generate_design(
     ----------
     network : Network
         What the hardware shall compute.
-    folder : Path
+    folder : str or Path
         Where to write; made if it is not there.
     options : Options
         Family, pipelining and so on.
     images : array, optional
         Vectors of the regression suite; made-up ones if there are none.
     """
+    folder = Path(folder)
     check_writable(folder / VERILOG)
     require_amaranth()
     from sbnn_hw.rtl_gen.design import generate, generate_axi

@@ -11,6 +11,7 @@ from random_networks import random_vector_network
 
 from sbnn_hw import netlist
 from sbnn_hw.cli import main
+from sbnn_hw.hardware import Folder
 
 MODELS = Path(__file__).parents[1] / "models"
 
@@ -63,6 +64,10 @@ def test_a_network_that_is_too_large_is_refused_unless_forced(model, tmp_path, m
     assert "or go on with --force" in sentence(capsys)
     assert not (tmp_path / "out").exists()
     assert main([*arguments, "--force"]) == 0
+
+
+def test_a_folder_may_be_named_by_a_string(design):
+    assert Folder(str(design)).load()[1] == Folder(design).load()[1]
 
 
 def test_the_same_command_writes_the_same_bytes(model, design, tmp_path):

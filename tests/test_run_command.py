@@ -19,6 +19,8 @@ from shells import small_network
 from sbnn_hw import netlist
 from sbnn_hw.boards.protocol import Wire
 from sbnn_hw.cli import main
+from sbnn_hw.commands.serve import _make_link
+from sbnn_hw.errors import OutputRefused
 from sbnn_hw.hardware import random_images
 
 NETWORK = small_network((6, 5, 1), hidden=(8,), classes=5, fan_in=5)
@@ -242,3 +244,8 @@ def test_a_link_does_not_replace_a_file(model, tmp_path, capsys):
     assert main(["serve", "--build", str(out), "--link", str(precious)]) == 2
     assert "is there already and is no symbolic link" in said(capsys)
     assert precious.read_text() == "keep me"
+
+
+def test_a_link_that_cannot_be_made_is_output_that_is_not_written(tmp_path):
+    with pytest.raises(OutputRefused, match=r"^Cannot make the link \S+/port: No such file or dir"):
+        _make_link(tmp_path / "nowhere" / "port", "/dev/pts/0")
