@@ -1,4 +1,5 @@
-# Two commands on a fresh machine: `make demo` and `make test`. Needs Python 3.11 or newer, make, g++.
+# Two commands on a fresh machine: `make demo` and `make test`. Needs Python 3.11, 3.12 or 3.13, make
+# and g++.
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV   := .venv
@@ -16,16 +17,21 @@ export SBNN_DATA
 # Tests of one file stay together: they share what takes long to make.
 WORKERS ?= 2
 
-.PHONY: demo test test-long lint clean
+.PHONY: demo compiler test test-long lint clean
 
-demo: $(DEMO)/digits.pt
+demo: compiler $(DEMO)/digits.pt
 	$(BIN)/sbnn-hw fold --model $(DEMO)/digits.pt --out $(DEMO)/digits.sbnn --data digits
 	$(BIN)/sbnn-hw eval --model $(DEMO)/digits.sbnn --data digits
 	$(BIN)/sbnn-hw build --model models/digits.pt --board arty_a7 --out $(DEMO)/arty_a7
 
+# Asked for first: it is needed last.
+compiler:
+	@for name in "$(CXX)" g++ clang++ c++; do command -v "$$name" >/dev/null && exit 0; done; \
+		echo "Simulation needs a C++ compiler: install g++, or set CXX" >&2; exit 1
+
 # Trained once: the second demonstration takes seconds.
 $(DEMO)/digits.pt: $(READY)
-	$(BIN)/sbnn-hw train --recipe digits --out $(DEMO)/digits.pt
+	$(BIN)/sbnn-hw train --recipe digits --replace --out $(DEMO)/digits.pt
 
 test: lint
 	$(BIN)/python -m pytest -m "not long" -n $(WORKERS) --dist loadfile

@@ -1,83 +1,165 @@
-"""Build shipped models for boards, and write what came of it into the README.
+"""Build shipped models for boards and write what came of it.
 
-Builds lie in ``build/`` and are not repeated while they are up to date. From nothing it takes a
-quarter of an hour on two cores, most of it nextpnr for the large ECP5.
+The results go into docs/bench/boards.json, the tables into docs/boards.md. Builds are kept in
+build/ and are not repeated while they are up to date. From nothing this takes half an hour on two
+cores, most of it nextpnr for the large ECP5.
 """
 
 import argparse
+import hashlib
 import json
-import re
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pages import put, table
+
 ROOT = Path(__file__).parents[1]
-README = ROOT / "README.md"
+PAGE, RESULTS = ROOT / "docs/boards.md", ROOT / "docs/bench/boards.json"
 
-BUILDS = (
-    ("digits", "icebreaker"),
-    ("digits", "arty_a7"),
-    ("mnist_sfc_98", "arty_a7"),
-    ("mnist_sfc_98", "ulx3s_85f"),
-    ("mnist_sfc_95", "arty_a7"),
-    ("tfc_brevitas", "arty_a7"),
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Build:
+    """A model for a board, by default with as many tables between registers as the clock allows."""
+
+    model: str
+    board: str
+    levels: int | None = None
+
+    @property
+    def folder(self) -> str:
+        """Where the build goes."""
+        return f"build/{self.model}-{self.board}{'' if self.levels is None else f'-{self.levels}'}"
+
+
+#: What stands in the first table: models on boards, as `build` makes them.
+MODELS = (
+    Build("digits", "icebreaker"),
+    Build("digits", "arty_a7"),
+    Build("mnist_sfc_98", "arty_a7"),
+    Build("mnist_sfc_98", "ulx3s_85f"),
+    Build("mnist_sfc_95", "arty_a7"),
+    Build("tfc_brevitas", "arty_a7"),
 )
 
-COLUMNS = (
-    *("model", "board", "accuracy", "bit-exact", "LUTs, network", "with shell"),
-    *("of the board", "images/s", "Fmax", "result"),
+#: What stands in the second: how the clock depends on the tables between two registers.
+LEVELS = (
+    *(Build("digits", "ulx3s_85f", levels) for levels in (1, 3, 6, 12)),
+    Build("mnist_sfc_98", "ulx3s_85f", 3),
+    *(Build("digits", "ice40_hx8k", levels) for levels in (3, 6, 12)),
+    Build("digits", "icebreaker", 8),
+    Build("digits", "icebreaker", 12),
 )
-HEAD = f"| {' | '.join(COLUMNS)} |\n{'|---' * len(COLUMNS)}|\n"
 
 
-def build(model: str, board: str) -> dict[str, Any]:
-    """Build, or take what is up to date, and return the report."""
-    command = [sys.executable, "-m", "sbnn_hw", "build", "--json"]
-    if (ROOT / f"models/{model}.onnx").exists():
+def build(what: Build) -> Row:
+    """Build, or take what is up to date, and return what the tables show."""
+    command = [sys.executable, "-m", "sbnn_hw", "build", "--json", "--out", what.folder]
+    if what.levels is not None:
+        command += ["--levels", str(what.levels)]
+    if (ROOT / f"models/{what.model}.onnx").exists():
         # A file from elsewhere does not say what it was trained on.
-        command += ["--model", f"models/{model}.onnx", "--data", "mnist", "--board", board]
+        command += ["--model", f"models/{what.model}.onnx", "--data", "mnist"]
     else:
-        command += ["--model", f"models/{model}.pt", "--board", board]
+        command += ["--model", f"models/{what.model}.pt"]
+    command += ["--board", what.board]
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    if done.returncode:
-        raise SystemExit(f"{model} for {board} failed")
-    report: dict[str, Any] = json.loads(done.stdout)
-    return report
-
-
-def row(model: str, report: dict[str, Any]) -> str:
-    """Return a row of the table."""
-    agreement, whole, room = report["agreement"], report["design"], report["capacity"]
+    # Where the clock is not met there is still a report.
+    if done.returncode not in (0, 9):
+        raise SystemExit(f"{what.model} for {what.board} failed")
+    report = json.loads((ROOT / what.folder / "report.json").read_text(encoding="utf-8"))
     if report["accuracy"] is None:
-        raise SystemExit(f"the data of {model} are not here (set SBNN_DATA)")
-    equal = agreement["vectors"] - agreement["mismatches"]
-    fmax = report["fmax_mhz"]
-    result = f"`{report['bitstream']}`" if report["bitstream"] else "Vivado project"
-    return (
-        f"| `{model}` | `{report['board']}` | {report['accuracy']:.2%} "
-        f"| {equal:,} of {agreement['vectors']:,} | {report['luts']:,} | {whole['luts']:,} "
-        f"| {whole['luts'] / room['luts']:.0%} "
-        f"| {report['images_per_second']:,.0f} at {report['clock_mhz']:g} MHz "
-        f"| {'not measured' if fmax is None else f'{fmax:.1f} MHz'} | {result} |\n"
+        raise SystemExit(f"the data of {what.model} are not here (set SBNN_DATA)")
+    keys = (
+        *("network", "part", "accuracy", "luts", "ffs", "design", "capacity", "clock_mhz"),
+        *("fmax_mhz", "levels_per_stage", "images_per_second", "bitstream", "tools"),
     )
+    agreement = report["agreement"]
+    return {
+        "model": what.model,
+        "board": what.board,
+        "levels": what.levels,
+        **{key: report[key] for key in keys},
+        "agreement": {key: agreement[key] for key in ("vectors", "mismatches")},
+        # What was counted: a test generates these texts again and compares.
+        "texts": {
+            name: hashlib.sha256((ROOT / what.folder / name).read_bytes()).hexdigest()
+            for name in ("top.v", "board/shell.v")
+        },
+    }
+
+
+def _models(row: Row) -> list[str]:
+    whole, agreement, fmax = row["design"]["luts"], row["agreement"], row["fmax_mhz"]
+    return [
+        f"`{row['model']}`",
+        f"`{row['board']}`",
+        f"{row['accuracy']:.2%}",
+        f"{agreement['vectors'] - agreement['mismatches']:,} of {agreement['vectors']:,}",
+        f"{row['luts']:,}",
+        f"{whole:,}",
+        f"{whole / row['capacity']['luts']:.0%}",
+        f"{row['images_per_second']:,.0f} at {row['clock_mhz']:g} MHz",
+        "not measured" if fmax is None else f"{fmax:.1f} MHz",
+        f"`{row['bitstream']}`" if row["bitstream"] else "Vivado project",
+    ]
+
+
+def _levels(row: Row) -> list[str]:
+    from sbnn_hw.boards.clocks import path_ns
+    from sbnn_hw.boards.table import BOARDS
+
+    speed = BOARDS[row["board"]].speed_class
+    return [
+        row["model"],
+        f"`{row['board']}`",
+        str(row["levels"]),
+        f"{row['design']['luts']:,}",
+        f"{row['design']['ffs']:,}",
+        f"{row['fmax_mhz']:.1f}",
+        f"{1000 / row['fmax_mhz']:.1f}",
+        f"{path_ns(speed, row['levels']):.1f}",
+    ]
+
+
+HEADS: dict[str, tuple[tuple[str, ...], Callable[[Row], list[str]]]] = {
+    "models": (
+        (
+            *("model", "board", "accuracy", "bit-exact", "LUTs, network", "with shell"),
+            *("of the board", "images/s", "Fmax", "result"),
+        ),
+        _models,
+    ),
+    "levels": (
+        (
+            *("network", "board", "tables between registers", "LUTs", "flip-flops", "Fmax, MHz"),
+            *("longest path, ns", "allowed for, ns"),
+        ),
+        _levels,
+    ),
+}
+
+
+def tables(results: dict[str, Any]) -> dict[str, str]:
+    """Return the two tables in Markdown, by their marks on the page."""
+    return {
+        f"bench/boards.py: {name}": table(head, map(cells, results[name]))
+        for name, (head, cells) in HEADS.items()
+    }
 
 
 def main() -> None:
-    """Build all, and put the table between its marks in the README."""
+    """Build all; write the results, and the tables into the page."""
     argparse.ArgumentParser(description=__doc__).parse_args()
-    table = HEAD + "".join(row(model, build(model, board)) for model, board in BUILDS)
-    text = README.read_text(encoding="utf-8")
-    new, found = re.subn(
-        r"(<!-- bench/boards\.py -->\n).*?(<!-- end -->)",
-        lambda marks: marks[1] + table + marks[2],
-        text,
-        flags=re.DOTALL,
-    )
-    if not found:
-        raise SystemExit("README.md has no marks for the table")
-    README.write_text(new, encoding="utf-8")
-    print(table, end="")
+    results = {"models": [build(b) for b in MODELS], "levels": [build(b) for b in LEVELS]}
+    RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    put(PAGE, tables(results))
+    print(*tables(results).values(), sep="\n")
 
 
 if __name__ == "__main__":

@@ -26,8 +26,12 @@ from sbnn_hw.yosys import Counts, synthesise
 EXTENSIONS = {
     "signed": "signed taps {0, ±1}, an extension of the paper's domain",
     "zero": "zero: {0, β}, the paper's domain with ξ = 0",
-    "bnn": "dense: every weight is −1 or +1; here to be compared with",
+    "bnn": "dense: every weight is −1 or +1; a baseline for comparison",
 }
+
+INTRODUCTION = (
+    "What the model is and what it reached; the [glossary](../docs/glossary.md) explains the terms."
+)
 
 
 def _counts(path: Path, network: Network) -> Counts:
@@ -101,7 +105,7 @@ def main() -> None:
         config = TrainConfig(**load_recipe(args.recipe))
         channels = test.pixels.shape[-1]
         spent = budget_of(config, checkpoint.model, channels).luts()
-        by["luts"] += f"; by the same count {spent:,.0f} are taken"
+        by["luts"] += f"; {spent:,.0f} are used, by the same count"
     encoder = network.stages[0].operation
     sees = "8-bit pixels"
     if isinstance(encoder, Encode):
@@ -112,7 +116,7 @@ def main() -> None:
     networks = [fold_checkpoint(path).network for path in args.beside]
     root = "" if training["data"] == "digits" else " --data-root DIR"
     digest = f"`{network.digest[:16]}`"
-    needs = recipe_needs(args.recipe)
+    needs, threads = recipe_needs(args.recipe), training["threads"]
     given = "".join(f" --{name} {Path(training[name]).name}" for name in needs)
     command = f"sbnn-hw train --recipe {args.recipe}{root}{given} --out models/{args.model.name}"
     rows = {
@@ -121,9 +125,9 @@ def main() -> None:
         "domain": domain,
         "sparsity by": "" if dense else by[training["method"]],
         "ones (U)": f"{ones:,} of {weights:,}",
-        "U/N, bits a weight": f"{ones / weights:.4f}, {entropy(ones / weights):.4f}",
+        "U/N, bits per weight": f"{ones / weights:.4f}, {entropy(ones / weights):.4f}",
         "connections of the netlist": f"{network.connections:,}",
-        "BOPs an image, sparse / dense": f"{counts.total('sparse'):,} / {counts.total('dense'):,}",
+        "BOPs per image, sparse / dense": f"{counts.total('sparse'):,} / {counts.total('dense'):,}",
         "test accuracy of the netlist": f"{accuracy:.2%}",
         "validation accuracy": f"{metrics['validation']:.2%}",
         "epoch, seed": f"{metrics['epoch']} of {training['epochs']}, {training['seed']}",
@@ -137,17 +141,18 @@ def main() -> None:
         **_cells(args.model, network),
         "training time": _kept(card, "training time", digest)
         if args.seconds is None
-        else f"{args.seconds:.0f} s with {training['threads']} thread(s)",
+        else f"{args.seconds:.0f} s with {threads} thread{'s' * (threads != 1)}",
         "digest": digest,
     }
     rows = {name: value for name, value in rows.items() if value}
-    lines = [f"# {args.model.stem}", "", "| | |", "|---|---|"]
+    lines = [f"# {args.model.stem}", "", INTRODUCTION, "", "| | |", "|---|---|"]
     lines += [f"| {name} | {value} |" for name, value in rows.items()]
     lines += [
         "", "The epoch was chosen on validation images held out from the training set, never on",
-        "test images. Made by", "", "```", command, "```", "",
-        *(f"where `{Path(training[name]).name}` is {what}," for name, what in needs.items()),
-        "with the versions of `constraints.txt`; this card by `bench/card.py`.",
+        "test images. This command trained the model, with the versions of `constraints.txt`:", "",
+        "```", command, "```", "",
+        *(f"`{Path(training[name]).name}` is {what}." for name, what in needs.items()),
+        "`bench/card.py` wrote this card.",
     ]  # fmt: skip
     text = "\n".join(lines) + "\n"
     write_atomically(card, lambda file: file.write(text.encode()))

@@ -3,7 +3,7 @@
     python bench/cifar_ablation.py --data-root DIR --workers 2
 
 Two processes with one thread each do more than one with two. Runs that are done are not trained
-again, and those that were stopped go on, so the whole can be had in pieces.
+again, and runs that were stopped continue.
 """
 
 import argparse
@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pages import put, table
 
 from sbnn_hw.files import write_atomically
 
-BEGIN, END = "<!-- table: made by bench/cifar_ablation.py -->", "<!-- end of table -->"
+MARK = "bench/cifar_ablation.py"
 WIDTH, EPOCHS, GAMMA = 0.125, 3, 0.1
 #: How the rows are called in the table.
 NAMES = {
@@ -142,12 +143,8 @@ def measure(run: Run, folder: Path, root: Path | None) -> None:
     write_atomically(folder / f"{run.name}.json", lambda file: file.write(text.encode()))
 
 
-def table(rows: list[dict[str, Any]]) -> str:
-    """Return the rows as Markdown, one line a domain and what makes it sparse."""
-    lines = [
-        "| sparsity by | domain | test accuracy, % (mean; each seed) | ones, % (each seed) |",
-        "|---|---|---|---|",
-    ]
+def tables(rows: list[dict[str, Any]]) -> dict[str, str]:
+    """Return the table in Markdown, one line a domain and method, by its mark on the page."""
     kinds = {
         ("none", 0.5): "nothing",
         ("penalty", 0.05): f"penalty, 95 %, γ = {GAMMA}",
@@ -155,6 +152,7 @@ def table(rows: list[dict[str, Any]]) -> str:
         ("penalty", 0.01): f"penalty, 99 %, γ = {GAMMA}",
         ("topk", 0.01): "top-k, 99 %",
     }
+    lines = []
     for (method, ec), by in kinds.items():
         for domain, name in NAMES.items():
             chosen = [
@@ -165,8 +163,9 @@ def table(rows: list[dict[str, Any]]) -> str:
             right = [100 * row["accuracy"] for row in chosen]
             ones = ", ".join(f"{100 * row['ones']:.2f}" for row in chosen)
             each = ", ".join(f"{value:.2f}" for value in right)
-            lines.append(f"| {by} | {name} | {statistics.mean(right):.2f}; {each} | {ones} |")
-    return "\n".join(lines)
+            lines.append((by, name, f"{statistics.mean(right):.2f}; {each}", ones))
+    head = ("sparsity by", "domain", "test accuracy, % (mean; each seed)", "ones, % (each seed)")
+    return {MARK: table(head, lines)}
 
 
 def collect(folder: Path) -> list[dict[str, Any]]:
@@ -177,11 +176,7 @@ def collect(folder: Path) -> list[dict[str, Any]]:
 
 def publish(rows: list[dict[str, Any]], page: Path, data: Path) -> None:
     """Put the table into the page and the numbers where `sbnn-hw paper` reads them."""
-    text = page.read_text(encoding="utf-8")
-    before, rest = text.split(BEGIN)
-    after = rest.split(END)[1]
-    whole = f"{before}{BEGIN}\n{table(rows)}\n{END}{after}"
-    write_atomically(page, lambda file: file.write(whole.encode()))
+    put(page, tables(rows))
     shown = Run("learned", "penalty", 0.05, 0)
     latents = {
         row["domain"]: {"quantiles": row["latent_quantiles"]}
@@ -232,7 +227,7 @@ def main() -> None:
         list(pool.map(start, RUNS))
     rows = collect(args.runs)
     publish(rows, args.page, args.data)
-    print(table(rows))
+    print(*tables(rows).values())
 
 
 if __name__ == "__main__":

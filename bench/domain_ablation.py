@@ -1,8 +1,9 @@
-"""Ablate the binary domain on MNIST: train each row, measure its netlist, write the table.
+"""Ablate the binary domain on MNIST: train each row, measure its netlist, write the results.
 
-    python bench/domain_ablation.py --data-root DIR
+    OMP_NUM_THREADS=1 python bench/domain_ablation.py --data-root DIR
 
-Runs that are done are not trained again, so the whole can be stopped and gone on with.
+The results go into docs/bench/domain_ablation.json, the table into docs/domain_ablation.md. Runs
+that are done are not trained again, so the script can be stopped and continued.
 """
 
 import argparse
@@ -12,8 +13,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from sbnn_hw import datasets
+from pages import put, table
+
+from sbnn_hw import __version__, datasets
 from sbnn_hw.files import write_atomically
+from sbnn_hw.flow.steps import code_digest
 from sbnn_hw.train import TrainConfig, fold_checkpoint, train
 
 DOMAINS = ("symmetric", "closed_form", "learned")
@@ -24,7 +28,7 @@ ROWS = (
     ("penalty", 0.3, (0,)),
     ("penalty", 0.1, (0,)),
 )
-BEGIN, END = "<!-- table: made by bench/domain_ablation.py -->", "<!-- end of table -->"
+MARK = "bench/domain_ablation.py"
 
 
 def configuration(domain: str, method: str, gamma: float, seed: int, epochs: int) -> TrainConfig:
@@ -64,32 +68,33 @@ def measure(config: TrainConfig, folder: Path, root: Path | None, test: Any) -> 
     return row
 
 
-def table(rows: list[dict[str, Any]]) -> str:
-    """Return the rows as Markdown, one line a domain and method."""
-    lines = [
-        (
-            "| sparsity by | domain | test accuracy of the netlist, % (mean; each seed) "
-            "| share of ones, % (mean; range) | largest k |"
-        ),
-        "|---|---|---|---|---|",
-    ]
+def tables(results: dict[str, Any]) -> dict[str, str]:
+    """Return the table in Markdown, one line a domain and method, by its mark on the page."""
+    head = (
+        *("sparsity by", "domain", "test accuracy of the netlist, % (mean; each seed)"),
+        *("share of ones, % (mean; range)", "largest k"),
+    )
+    lines = []
     for method, gamma, _ in ROWS:
         for domain in DOMAINS:
             chosen = [
                 row
-                for row in rows
+                for row in results["rows"]
                 if (row["method"], row["gamma"], row["domain"]) == (method, gamma, domain)
             ]
-            by = "top-k" if method == "topk" else f"penalty, γ = {gamma}"
             right = [100 * r["accuracy"] for r in chosen]
             ones = [100 * r["ones"] for r in chosen]
             each = ", ".join(f"{x:.2f}" for x in right)
             lines.append(
-                f"| {by} | {domain} | {statistics.mean(right):.2f}; {each} "
-                f"| {statistics.mean(ones):.2f}; {min(ones):.2f}–{max(ones):.2f} "
-                f"| {max(r['k'] for r in chosen)} |"
+                (
+                    "top-k" if method == "topk" else f"penalty, γ = {gamma}",
+                    domain,
+                    f"{statistics.mean(right):.2f}; {each}",
+                    f"{statistics.mean(ones):.2f}; {min(ones):.2f}–{max(ones):.2f}",
+                    f"{max(r['k'] for r in chosen)}",
+                )
             )
-    return "\n".join(lines)
+    return {MARK: table(head, lines)}
 
 
 def main() -> None:
@@ -99,6 +104,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--runs", type=Path, default=Path("build/ablation"))
     parser.add_argument("--page", type=Path, default=Path("docs/domain_ablation.md"))
+    parser.add_argument("--out", type=Path, default=Path("docs/bench/domain_ablation.json"))
     args = parser.parse_args()
     test = datasets.find("mnist").load("test", args.data_root)
     rows = []
@@ -108,12 +114,15 @@ def main() -> None:
                 config = configuration(domain, method, gamma, seed, args.epochs)
                 rows.append(measure(config, args.runs, args.data_root, test))
                 print(rows[-1], file=sys.stderr)
-    text = args.page.read_text(encoding="utf-8")
-    before, rest = text.split(BEGIN)
-    after = rest.split(END)[1]
-    page = f"{before}{BEGIN}\n{table(rows)}\n{END}{after}"
-    write_atomically(args.page, lambda file: file.write(page.encode()))
-    print(table(rows))
+    results = {
+        "version": __version__,
+        "code": code_digest("sbnn_hw.train"),
+        "rows": sorted(rows, key=lambda row: (row["method"], -row["gamma"], row["seed"])),
+    }
+    content = json.dumps(results, indent=1) + "\n"
+    write_atomically(args.out, lambda file: file.write(content.encode()))
+    put(args.page, tables(results))
+    print(*tables(results).values())
 
 
 if __name__ == "__main__":

@@ -1,27 +1,36 @@
 """Compare the tables that `sbnn-hw explore` goes by with Yosys, on networks of its space.
 
-Picks networks by chance from the space, trains each for two epochs, estimates and synthesises it,
-and writes the table into docs/explore.md. Takes some minutes.
+Picks networks by chance from the space, trains each for two epochs, estimates and synthesises it.
+Also estimates the shipped models that take pixels one by one, whose counts docs/bench/bench.json
+has. The results go into docs/bench/estimate.json, the tables into docs/explore.md. Takes some
+minutes.
 """
 
 import argparse
+import json
 import math
 import random
 import tempfile
 from pathlib import Path
 from typing import Any
 
+from pages import put, table
+
 from sbnn_hw.errors import ModelRejected
 from sbnn_hw.explore.cost import tables_of
 from sbnn_hw.explore.space import Choices, Range, load_space, make_config
-from sbnn_hw.rtl_gen.design import generate
+from sbnn_hw.models import open_network
+from sbnn_hw.rtl_gen.design import generate, outline
 from sbnn_hw.rtl_gen.estimate import estimate
 from sbnn_hw.rtl_gen.lower import Options
 from sbnn_hw.train.explore import Runner, save_and_fold
 from sbnn_hw.yosys import synthesise
 
 ROOT = Path(__file__).parents[1]
-BEGIN, END = "<!-- bench/estimate.py -->\n", "<!-- end of bench/estimate.py -->"
+PAGE, RESULTS = ROOT / "docs/explore.md", ROOT / "docs/bench/estimate.json"
+
+#: Shipped models that take their pixels one by one.
+PIXELS = ("mnist_pixel_2k", "mnist_pixel_2k_zero", "fashion_pixel_6k", "cifar10_pixel_20k")
 
 
 def picker(rng: random.Random) -> Any:
@@ -39,55 +48,121 @@ def picker(rng: random.Random) -> Any:
     return pick
 
 
+def count_random(data: str, root: Path | None, count: int, most: int, rng: random.Random) -> list:  # type: ignore[type-arg]
+    """Train networks of the space, and count the tables of each in three ways."""
+    space, runner, rows = load_space(), Runner(data, root), []
+    # Small sets need small batches, or nothing is learned.
+    batch = min(256, len(runner.images) // 40)
+    while len(rows) < count:
+        try:
+            config = make_config(space, picker(rng), data=data, epochs=2, batch=batch, threads=1)
+            checkpoint, _ = runner.train(config, lambda _: None, lambda *_: None)
+        except ModelRejected:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            network = save_and_fold(checkpoint, Path(folder) / "trial.pt")
+        laid_out = tables_of(network)
+        if laid_out > most:
+            continue
+        design = generate(network, Options(family="xc7"))
+        rows.append(
+            {
+                **{"data": data, "model": config.model, "domain": config.domain},
+                **{"method": config.method, "encoder": config.encoder},
+                "connections": network.connections,
+                "luts": synthesise(design.verilog, "xc7").counts.luts,
+                "laid_out": laid_out,
+                "estimate": estimate(network, "xc7").luts,
+            }
+        )
+        print(rows[-1], flush=True)
+    return rows
+
+
+def count_pixels() -> list[dict[str, Any]]:
+    """Estimate the shipped models that take pixels one by one."""
+    bench = json.loads((ROOT / "docs/bench/bench.json").read_text(encoding="utf-8"))
+    counted = {entry["name"]: entry["numbers"]["luts"]["value"] for entry in bench["models"]}
+    rows = []
+    for name in PIXELS:
+        network = open_network(ROOT / f"models/{name}.pt")
+        stages = outline(network, Options(family="xc7"))["stages"]
+        rows.append(
+            {
+                "model": name,
+                "network": network.digest,
+                "luts": counted[name],
+                "laid_out": sum(stage["tables"] for stage in stages),
+                "search": tables_of(network),
+            }
+        )
+        print(rows[-1], flush=True)
+    return rows
+
+
+def tables(results: dict[str, Any]) -> dict[str, str]:
+    """Return the tables in Markdown, by their marks on the page."""
+
+    def errors(row: dict[str, Any], *kinds: str) -> list[str]:
+        return [f"{row[kind] / row['luts'] - 1:+.1%}" for kind in kinds]
+
+    texts = ("data", "model", "domain", "method", "encoder")
+    numbers = ("connections", "luts", "laid_out", "estimate")
+    random_rows = [
+        (
+            *(row[key] for key in texts),
+            *(f"{row[key]:,}" for key in numbers),
+            *errors(row, "laid_out", "estimate"),
+        )
+        for row in results["random"]
+    ]
+    pixel_rows = [
+        (
+            f"`{row['model']}`",
+            *(f"{row[key]:,}" for key in ("luts", "laid_out", "search")),
+            *errors(row, "search"),
+        )
+        for row in results["pixels"]
+    ]
+    worst = [
+        max((row[kind] / row["luts"] - 1 for row in results["random"]), key=abs)
+        for kind in ("laid_out", "estimate")
+    ]
+    return {
+        "bench/estimate.py: random": table(
+            (
+                *("data", "network", "domain", "method", "encoder", "connections"),
+                *("LUTs, by Yosys", "laid out", "`estimate.py`", "error, laid out"),
+                "error, `estimate.py`",
+            ),
+            random_rows,
+        )
+        + (
+            f"\nOver these {len(random_rows)} networks the largest error is {worst[0]:+.1%} for "
+            f"the design as laid out,\nwhich the search uses, and {worst[1]:+.1%} for "
+            f"`rtl_gen/estimate.py`.\n"
+        ),
+        "bench/estimate.py: pixels": table(
+            ("model", "LUTs, by Yosys", "laid out only", "estimate of the search", "error"),
+            pixel_rows,
+        ),
+    }
+
+
 def main() -> None:
-    """Compare, and write the table."""
+    """Compare; write the results, and the tables into the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", nargs="+", default=["digits"])
     parser.add_argument("--data-root", type=Path)
     parser.add_argument("--count", type=int, default=6, help="networks of each data set")
     parser.add_argument("--most", type=int, default=2500, help="LUTs above which none is taken")
     args = parser.parse_args()
-    rng, space = random.Random(0), load_space()
-    rows, errors = [], []
+    rng, rows = random.Random(0), []
     for data in args.data:
-        runner, taken = Runner(data, args.data_root), 0
-        # Small sets need small batches, or nothing is learned.
-        batch = min(256, len(runner.images) // 40)
-        while taken < args.count:
-            try:
-                config = make_config(
-                    space, picker(rng), data=data, epochs=2, batch=batch, threads=1
-                )
-                checkpoint, _ = runner.train(config, lambda _: None, lambda *_: None)
-            except ModelRejected:
-                continue
-            with tempfile.TemporaryDirectory() as folder:
-                network = save_and_fold(checkpoint, Path(folder) / "trial.pt")
-            laid_out, quick = tables_of(network), estimate(network, "xc7").luts
-            if laid_out > args.most:
-                continue
-            design = generate(network, Options(family="xc7"))
-            counted = synthesise(design.verilog, "xc7").counts.luts
-            errors.append((laid_out / counted - 1, quick / counted - 1))
-            taken += 1
-            cells = (data, config.model, config.domain, config.method, config.encoder)
-            numbers = (network.connections, counted, laid_out, quick)
-            shown = [*(f"{n:,}" for n in numbers), *(f"{error:+.1%}" for error in errors[-1])]
-            rows.append(f"| {' | '.join([*cells, *shown])} |")
-            print(rows[-1], flush=True)
-    columns = (
-        *("data", "network", "domain", "method", "encoder", "connections", "LUTs, by Yosys"),
-        *("laid out", "`estimate.py`", "error, laid out", "error, `estimate.py`"),
-    )
-    own, other = (max(kind, key=abs) for kind in zip(*errors, strict=True))
-    text = "\n".join([f"| {' | '.join(columns)} |", "|---" * len(columns) + "|", *rows])
-    text += (
-        f"\n\nOver these {len(errors)} networks the error is {own:+.1%} at worst for the design as "
-        f"laid out,\nwhich the search goes by, and {other:+.1%} for `rtl_gen/estimate.py`.\n"
-    )
-    page = ROOT / "docs" / "explore.md"
-    before, rest = page.read_text(encoding="utf-8").split(BEGIN)
-    page.write_text(f"{before}{BEGIN}\n{text}\n{END}{rest.split(END)[1]}", encoding="utf-8")
+        rows += count_random(data, args.data_root, args.count, args.most, rng)
+    results = {"random": rows, "pixels": count_pixels()}
+    RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    put(PAGE, tables(results))
 
 
 if __name__ == "__main__":

@@ -1,30 +1,35 @@
 """Count what hidden neurons and whole models take, by Yosys, against plain sums.
 
-Writes docs/lut_cost.md. Everything in it is counted in one run, by the same tool; that takes ten
-minutes.
+The results go into docs/bench/lut_cost.json, the tables into docs/lut_cost.md. Everything is
+counted in one run, by the same tool; that takes ten minutes.
 """
 
 import argparse
-import time
+import hashlib
+import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from amaranth import Cat, Const, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
+from pages import put, table
 
 from sbnn_hw import datasets, netlist
 from sbnn_hw.models import open_network
 from sbnn_hw.netlist import Layer, Linear
-from sbnn_hw.rtl_gen import layers
+from sbnn_hw.rtl_gen import layers as rtl_layers
 from sbnn_hw.rtl_gen.core import Tables
 from sbnn_hw.rtl_gen.design import generate
 from sbnn_hw.rtl_gen.heap import FAMILIES, lut_cost
 from sbnn_hw.rtl_gen.lower import Options
 from sbnn_hw.rtl_gen.verilog import to_verilog
-from sbnn_hw.yosys import synthesise
+from sbnn_hw.tools import version_of
+from sbnn_hw.yosys import find_yosys, synthesise
 
 ROOT = Path(__file__).parents[1]
+PAGE, RESULTS = ROOT / "docs/lut_cost.md", ROOT / "docs/bench/lut_cost.json"
 
 
 def without_q(layer: Layer, counted: float) -> Linear:
@@ -92,71 +97,102 @@ def heaps(layer: Linear, family: str, share: int = 0) -> Tables:
 
     def function(logic, bits):  # type: ignore[no-untyped-def]
         values = [[bit] for bit in bits]
-        return layers.fire(logic, layer, values, [], [], FAMILIES[family], share)
+        return rtl_layers.fire(logic, layer, values, [], [], FAMILIES[family], share)
 
     return Tables(layer.taps.width, function, family=family, levels_per_stage=3)
 
 
-def hidden_rows(name: str, hidden: list[Linear], say) -> list[str]:  # type: ignore[no-untyped-def]
+def count_hidden(name: str, hidden: list[Linear], family: str) -> dict[str, Any]:
     """Count hidden neurons without q, as heaps and as sums."""
-    connections = sum(layer.connections for layer in hidden)
-    rows = []
-    for family in ("xc7", "ecp5", "ice40"):
-        counts = []
-        for kind, make in (
-            ("heaps", lambda layer, family=family: heaps(layer, family)),
-            ("shared", lambda layer, family=family: heaps(layer, family, 3000)),
-            ("sums", lambda layer, family=family: Sums(layer)),
-        ):
-            started = time.perf_counter()
-            total = sum(synthesise(to_verilog(make(layer)), family).counts.luts for layer in hidden)
-            counts.append(f"{total:,} ({total / connections:.3f})")
-            seconds = time.perf_counter() - started
-            say(f"{name} {family} {kind}: {counts[-1]} ({seconds:.0f} s)")
-        worst = sum(
-            lut_cost((int(n),), c, FAMILIES[family])
+    row = {
+        "model": name,
+        "family": family,
+        "connections": sum(layer.connections for layer in hidden),
+        "worst": sum(
+            max(_cost(int(n), c, family) for c in range(1, int(n) + 1))
             for layer in hidden
             for n in layer.taps.fan_in
             if n
-            for c in [max(range(1, int(n) + 1), key=lambda c: _cost(int(n), c, family))]
-        )
-        counts.insert(2, f"{worst:,} ({worst / connections:.3f})")
-        rows.append(f"| {name} | {family} | {connections:,} | {' | '.join(counts)} |")
-    return rows
+        ),
+    }
+    for kind, make in (
+        ("heaps", lambda layer: heaps(layer, family)),
+        ("shared", lambda layer: heaps(layer, family, 3000)),
+        ("sums", Sums),
+    ):
+        texts = [to_verilog(make(layer)) for layer in hidden]
+        row[kind] = sum(synthesise(text, family).counts.luts for text in texts)
+    print(row, flush=True)
+    return row
 
 
 def _cost(inputs: int, threshold: int, family: str) -> int:
     return lut_cost((inputs,), threshold, FAMILIES[family])
 
 
-def whole_row(name: str, network: netlist.Network, family: str, share: int, say) -> str:  # type: ignore[no-untyped-def]
+def count_whole(name: str, network: netlist.Network, family: str, share: int) -> dict[str, Any]:
     """Count a whole network: q, encoder, argmax and registers included."""
     design = generate(network, Options(family=family, share=share))
     counts = synthesise(design.verilog, family).counts
-    per = counts.luts / network.connections
-    say(f"{name} whole {family} share {share}: {counts.luts:,} ({per:.3f})")
-    return (
-        f"| {name} | {family} | {'yes' if share else 'no'} | {network.connections:,} | "
-        f"{counts.luts:,} | {per:.3f} | {counts.flip_flops:,} | {counts.carries:,} | "
-        f"{counts.brams:,} | {design.description['latency']} |"
-    )
+    row = {
+        "model": name,
+        "family": family,
+        "share": share,
+        "network": network.digest,
+        "connections": network.connections,
+        "luts": counts.luts,
+        "flip_flops": counts.flip_flops,
+        "carries": counts.carries,
+        "brams": counts.brams,
+        "latency": design.description["latency"],
+        # What was counted: a test generates this text again and compares.
+        "verilog": hashlib.sha256(design.verilog.encode()).hexdigest(),
+    }
+    print(row, flush=True)
+    return row
+
+
+def tables(results: dict[str, Any]) -> dict[str, str]:
+    """Return the tables in Markdown, by their marks on the page."""
+
+    def each(row: dict[str, Any], kind: str) -> str:
+        return f"{row[kind]:,} ({row[kind] / row['connections']:.3f})"
+
+    kinds = ("heaps", "shared", "worst", "sums")
+    hidden = [
+        (row["model"], row["family"], f"{row['connections']:,}", *(each(row, k) for k in kinds))
+        for row in results["hidden"]
+    ]
+    whole = [
+        (
+            *(row["model"], row["family"], "yes" if row["share"] else "no"),
+            *(f"{row['connections']:,}", f"{row['luts']:,}"),
+            *(f"{row['luts'] / row['connections']:.3f}", f"{row['flip_flops']:,}"),
+            *(f"{row['carries']:,}", f"{row['brams']:,}", str(row["latency"])),
+        )
+        for row in results["whole"]
+    ]
+    return {
+        "bench/lut_cost.py: hidden": table(("model", "family", "connections", *kinds), hidden),
+        "bench/lut_cost.py: whole": table(
+            (
+                *("model", "family", "shared", "connections", "LUTs", "each"),
+                *("flip-flops", "carries", "BRAM", "latency"),
+            ),
+            whole,
+        ),
+    }
 
 
 def main() -> None:
-    """Count everything and write the page."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "lut_cost.md")
-    args = parser.parse_args()
-
-    def say(text: str) -> None:
-        print(text, flush=True)
-
+    """Count everything; write the results, and the tables into the page."""
+    argparse.ArgumentParser(description=__doc__).parse_args()
     models = {
         name: open_network(ROOT / "models" / f"{name}.pt")
         for name in ("digits", "mnist_sfc_98", "mnist_sfc_95")
     }
     whole = [
-        whole_row(name, network, family, share, say)
+        count_whole(name, network, family, share)
         for name, network in models.items()
         for family in ("xc7", "ecp5", "ice40")
         for share in (0, 3000)
@@ -165,40 +201,12 @@ def main() -> None:
     hidden = []
     for name in ("digits", "mnist_sfc_95"):
         pixels = datasets.find(name.split("_")[0]).load("test").pixels
-        hidden += hidden_rows(name, hidden_layers(models[name], pixels), say)
-    text = PAGE.format(hidden="\n".join(hidden), whole="\n".join(whole))
-    args.out.write_text(text, encoding="utf-8")
+        layers = hidden_layers(models[name], pixels)
+        hidden += [count_hidden(name, layers, family) for family in ("xc7", "ecp5", "ice40")]
+    results = {"yosys": version_of(find_yosys()), "hidden": hidden, "whole": whole}
+    RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    put(PAGE, tables(results))
 
-
-PAGE = """# What a connection costs
-
-Made by `python bench/lut_cost.py`; look-up tables are counted by Yosys in its JSON (LUT1 to LUT6
-and LUT6_2 one each, an inverter too, shift registers and memory at their cost), for the whole
-flattened design, without pins.
-
-## Hidden neurons, without q
-
-The taps and constants of the shipped models, q at its mean over the test images, so that nothing
-but taps is compared. *Heaps* are what the generator makes, *shared* with taps that several neurons
-have in common counted once (`--share 3000`), *worst* is added up from the heaps' exact costs with
-the dearest constant for each neuron, *sums* is `sum >= C` as Yosys makes it. In brackets: tables a
-connection.
-
-| model | family | connections | heaps | shared | worst | sums |
-|---|---|---|---|---|---|---|
-{hidden}
-
-## Whole models
-
-With q, encoder, argmax, scores and pipeline registers (three tables between two registers).
-
-| model | family | shared | connections | LUTs | each | flip-flops | carries | BRAM | latency |
-|---|---|---|---|---|---|---|---|---|---|
-{whole}
-
-Dense networks of weights −1 and +1 of the same topologies are measured by `sbnn-hw bench`
-([bench.md](bench.md)).
-"""
 
 if __name__ == "__main__":
     main()

@@ -18,6 +18,7 @@ __all__ = [
     "Pll",
     "choose_baud",
     "levels_for",
+    "path_ns",
     "plan_clock",
     "solve_pll",
 ]
@@ -277,6 +278,21 @@ _SLOWEST = {"xc7": "xc7-1", "ecp5": "ecp5-6", "ice40": "ice40-up"}
 _MOST_LEVELS = 12
 
 
+def path_ns(speed: str, levels: int) -> float:
+    """Return the time that is allowed for so many tables between two registers."""
+    found = _speed(speed)
+    return found.fixed + levels * found.level
+
+
+def _speed(speed: str) -> _Speed:
+    found = _SPEEDS.get(_SLOWEST.get(speed, speed))
+    if found is None:
+        raise UsageError(
+            f"Speed class must be one of {', '.join((*_SLOWEST, *_SPEEDS))}, not {speed!r}"
+        )
+    return found
+
+
 def levels_for(speed: str, clock_hz: int) -> int:
     """Return how many tables may lie between two registers at a clock.
 
@@ -287,11 +303,7 @@ def levels_for(speed: str, clock_hz: int) -> int:
     clock_hz : int
         The clock. Where even one table is too many the answer is still 1, and timing will tell.
     """
-    found = _SPEEDS.get(_SLOWEST.get(speed, speed))
-    if found is None:
-        raise UsageError(
-            f"Speed class must be one of {', '.join((*_SLOWEST, *_SPEEDS))}, not {speed!r}"
-        )
+    found = _speed(speed)
     if clock_hz <= 0:
         raise UsageError(f"Clock must be above 0 Hz, not {clock_hz!r}")
     return min(max(int((1e9 / clock_hz - found.fixed) / found.level), 1), _MOST_LEVELS)

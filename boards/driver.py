@@ -3,7 +3,7 @@
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -18,17 +18,19 @@ from sbnn_hw.boards.protocol import (
     OVERHEAD,
     PATIENCE,
     REQUEST,
+    VERSION,
     Answer,
     Command,
     Counters,
     Identity,
+    OtherVersion,
     Packet,
     Parser,
     Reason,
     Wire,
     pack,
 )
-from sbnn_hw.errors import LinkFailed, ModelRejected, ToolMissing, UsageError
+from sbnn_hw.errors import LinkFailed, ToolMissing, UsageError
 from sbnn_hw.netlist import Network
 from sbnn_hw.sim.vectors import unpack_results
 
@@ -50,6 +52,14 @@ _NEVER_QUIET = 5.0
 
 # A line that says nothing may be slow, but not slower than this many times what was measured.
 _SLOWER = 8
+
+
+class _OtherVersion(LinkFailed):
+    """A board that is there, but speaks another version of the protocol."""
+
+
+def _size(shape: Sequence[int]) -> str:
+    return "×".join(map(str, shape))
 
 
 class Port(Protocol):
@@ -114,6 +124,12 @@ class _Sent:
     def size(self) -> int:
         return len(self.payload) + self.expect + 2 * OVERHEAD
 
+    def is_answered_by(self, answer: Packet) -> bool:
+        if (answer.number, answer.kind) != (self.number, self.kind | 0x80):
+            return False
+        # In another version of the protocol an identity may have another length.
+        return len(answer.payload) == self.expect or self.kind == Command.IDENTIFY
+
 
 class Board:
     """A board that answers on a port.
@@ -156,12 +172,27 @@ class Board:
         self._port.close()
 
     def check_network(self, network: Network, name: str) -> None:
-        """Make sure that the board holds this network, and no other."""
+        """Make sure that the board holds this network, and that all it says of itself fits it."""
         if self.identity.network != network.digest:
-            raise ModelRejected(
+            raise LinkFailed(
                 f"The board holds another network ({self.identity.network[:12]}…) than {name} "
                 f"({network.digest[:12]}…); build {name} and load that"
             )
+        wire = self._wire
+        scores = network.edge_from(len(network.stages) - 1).bits
+        for what, theirs, ours in (
+            ("images of {}", _size(wire.shape), _size(network.input.shape)),
+            ("{} bits a pixel", wire.value_bits, network.input.bits),
+            ("{:,} classes", wire.classes, network.classes),
+            ("{} bits a class", wire.index_bits, max(1, (network.classes - 1).bit_length())),
+            # A board without scores is as good.
+            ("{} bits a score", wire.score_bits, scores if wire.score_bits else 0),
+        ):
+            if theirs != ours:
+                raise LinkFailed(
+                    f"The board says that it holds {name}, but it reports {what.format(theirs)}, "
+                    f"not {ours}; build {name} again and load the result"
+                )
 
     def counters(self) -> Counters:
         """Ask what the board has done since it was reset."""
@@ -185,8 +216,7 @@ class Board:
         wire = self._wire
         if tuple(pixels.shape[1:]) != wire.shape:
             raise UsageError(
-                f"The board takes images of {'×'.join(map(str, wire.shape))}, not of "
-                f"{'×'.join(map(str, pixels.shape[1:]))}"
+                f"The board takes images of {_size(wire.shape)}, not of {_size(pixels.shape[1:])}"
             )
         if len(pixels) and not 0 <= int(pixels.min()) <= int(pixels.max()) < 1 << wire.value_bits:
             raise UsageError(f"Pixels must be between 0 and {(1 << wire.value_bits) - 1}")
@@ -292,8 +322,7 @@ class Board:
             answer = self._hear(waiting[0].due)
             if answer is not None and answer.kind != Answer.REFUSED:
                 for sent in waiting:
-                    fits = answer.kind == sent.kind | 0x80 and len(answer.payload) == sent.expect
-                    if sent.number == answer.number and fits:
+                    if sent.is_answered_by(answer):
                         # Those before it that are not answered yet were dropped, and will be due.
                         waiting.remove(sent)
                         self._count = min(self._most, self._count + 1)
@@ -360,7 +389,7 @@ class Board:
         return data
 
     def _settle(self, times: int = 1) -> None:
-        """Wait until the line has been quiet for long enough that the board listens anew."""
+        """Wait until the line has been quiet for long enough that the board listens again."""
         pause = 0.02 + times * self._seconds_per_byte * PATIENCE / 10
         quiet_since = started = time.monotonic()
         while time.monotonic() - quiet_since < pause:
@@ -381,6 +410,12 @@ class Board:
             self._seconds_per_byte = max(took, self._seconds_per_byte)
             try:
                 return Identity.from_bytes(payload)
+            except OtherVersion as error:
+                raise _OtherVersion(
+                    f"The board speaks another version of the protocol ({error.version}, while "
+                    f"this release speaks {VERSION}); build its bitstream with this release, or "
+                    "upgrade sbnn-hw"
+                ) from None
             except ValueError as error:
                 raise LinkFailed(f"The port cannot be used: {error}") from None
         raise AssertionError("a packet is answered, or given up")
@@ -440,8 +475,10 @@ def _find_board(serial: Any, name: str, baud: int | None, timeout: float, tries:
             board = Board(port, baud=rate, timeout=timeout, tries=tries if baud else 1)
             board.tries = tries
             return board
-        except LinkFailed:
+        except LinkFailed as error:
             port.close()
+            if isinstance(error, _OtherVersion):
+                raise
         except BaseException:
             port.close()
             raise

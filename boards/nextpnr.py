@@ -6,9 +6,7 @@ there. The same files give the same bitstream: the seed is fixed.
 
 import json
 import re
-import shutil
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,13 +17,16 @@ from sbnn_hw.boards.results import Routed, remove_files, write_bytes
 from sbnn_hw.boards.table import Board, Part
 from sbnn_hw.errors import OutputRefused, ToolFailed, ToolMissing, UsageError
 from sbnn_hw.files import write_atomically
+from sbnn_hw.tools import Chosen, choose, find_program
 from sbnn_hw.yosys import Counts, count_cells, find_yosys
 
 __all__ = [
+    "LEAST",
     "SEED",
     "Nextpnr",
     "Synthesised",
     "bram_blocks",
+    "choose_nextpnr",
     "find_nextpnr",
     "place_and_route",
     "place_out_of_context",
@@ -35,6 +36,9 @@ __all__ = [
     "start_log",
     "synthesise_board",
 ]
+
+#: The oldest nextpnr that is taken: 0.5 stops at cells with which recent Yosys notes hierarchy.
+LEAST = (0, 8)
 
 #: Placement starts from here, always.
 SEED = 1
@@ -75,23 +79,22 @@ class Nextpnr:
     pack: str
 
 
-def find_nextpnr(family: str) -> Nextpnr:
-    """Return nextpnr and the packer for a family: native ones, or the Python package's."""
+def choose_nextpnr(family: str) -> Chosen:
+    """Return the nextpnr for a family: a recent one of the system, or the Python package's."""
     if family not in _PACKERS:
         raise UsageError(f"Family for nextpnr must be ecp5 or ice40, not {family!r}")
-    here = str(Path(sys.executable).parent)
-    found = []
-    for name in (f"nextpnr-{family}", _PACKERS[family]):
-        # The package's commands lie beside the interpreter, also where no environment is active.
-        path = shutil.which(name) or shutil.which(f"yowasp-{name}") or shutil.which(
-            f"yowasp-{name}", path=here
-        )
-        if path is None:
-            raise ToolMissing(
-                f"{name} was not found: install it with `pip install yowasp-nextpnr-{family}`"
-            )
-        found.append(path)
-    return Nextpnr(*found)
+    return choose(
+        f"nextpnr-{family}", LEAST, package=f"yowasp-nextpnr-{family}", partner=_PACKERS[family]
+    )
+
+
+def find_nextpnr(family: str) -> Nextpnr:
+    """Return nextpnr and the packer for a family, both from the same place."""
+    place = choose_nextpnr(family).path
+    prefix = "yowasp-" if Path(place).name.startswith("yowasp-") else ""
+    pack = find_program(f"{prefix}{_PACKERS[family]}")
+    assert pack is not None
+    return Nextpnr(place, pack)
 
 
 def run_tool(command: Sequence[str], folder: Path, log: Path) -> int:

@@ -19,6 +19,7 @@ from amaranth.vendor import LatticeECP5Platform, SiliconBluePlatform, XilinxPlat
 from sbnn_hw.boards.clocks import ClockPlan
 from sbnn_hw.boards.results import Prepared
 from sbnn_hw.boards.table import Board
+from sbnn_hw.boards.vivado import build_scripts
 from sbnn_hw.errors import ToolMissing, UsageError
 from sbnn_hw.rtl_gen.verilog import clean, writing_verilog
 
@@ -174,7 +175,8 @@ class BoardTop(Elaboratable):
             self._add_ice40_pll(m, port, clock, locked)
             return
         m.submodules.clk_buffer = buffer = io.Buffer("i", port)
-        made, feedback = Signal(), Signal()
+        made = Signal()
+        feedback = Signal()
         if pll.primitive == "EHXPLLL":
             m.submodules.pll = Instance("EHXPLLL",
                 a_FREQUENCY_PIN_CLKI=_megahertz(pll.clock_in),
@@ -325,6 +327,9 @@ def prepare_board(board: Board, shell_factory: Callable[[int, int], Any], clock_
         for name, content in plan.files.items()
         if name not in _LEFT_OUT[board.family]
     }
+    if board.family == "xc7":
+        # Amaranth's own find their files only from the folder that they are in.
+        files |= build_scripts(NAME)
     return Prepared(NAME, {
         name: content if isinstance(content, bytes) or content.endswith("\n") else content + "\n"
         for name, content in files.items()

@@ -41,6 +41,7 @@ __all__ = [
     "Command",
     "Counters",
     "Identity",
+    "OtherVersion",
     "Packet",
     "Parser",
     "Reason",
@@ -53,7 +54,7 @@ VERSION = 1
 
 REQUEST, ANSWER = 0xA5, 0x5A
 
-#: Bytes of a packet beside its payload.
+#: Bytes of a packet that are not its payload.
 OVERHEAD = 11
 
 #: How long a line is quiet, in bits, before a packet is given up.
@@ -236,6 +237,17 @@ _MAGIC = b"SBNN"
 IDENTITY_BYTES = _IDENTITY.size
 
 
+class OtherVersion(ValueError):
+    """The identity of a board that speaks another version of the protocol.
+
+    Every version starts an identity with the same four letters and the number of the version.
+    """
+
+    def __init__(self, version: int) -> None:
+        super().__init__(f"the board speaks version {version}, but this release {VERSION}")
+        self.version = version
+
+
 @dataclass(frozen=True)
 class Identity:
     """Who a board is.
@@ -273,12 +285,12 @@ class Identity:
     @classmethod
     def from_bytes(cls, payload: bytes) -> "Identity":
         """Read the payload of the answer; ValueError if it is no such thing."""
+        if payload[:4] == _MAGIC and len(payload) > 4 and payload[4] != VERSION:
+            raise OtherVersion(payload[4])
         if len(payload) != _IDENTITY.size or payload[:4] != _MAGIC:
             raise ValueError("what answers is no sbnn-hw board")
-        (_, version, value_bits, index_bits, score_bits, classes, batch, height, width, channels,
+        (_, _, value_bits, index_bits, score_bits, classes, batch, height, width, channels,
          clock_hz, divisor, network, made_by) = _IDENTITY.unpack(payload)
-        if version != VERSION:
-            raise ValueError(f"the board speaks version {version}, but this release {VERSION}")
         shape = (height, width, channels) if width else (height,)
         wire = Wire(shape, value_bits, index_bits, score_bits, classes)
         name = made_by.rstrip(b"\0").decode(errors="replace")

@@ -40,9 +40,14 @@ class Prepared:
     files: Mapping[str, str | bytes]
 
     def write(self, folder: Path) -> None:
-        """Write all files into a folder, each in one step."""
+        """Write all files into a folder, each in one step; scripts can be run."""
         for name, content in self.files.items():
-            write_bytes(folder / name, content.encode() if isinstance(content, str) else content)
+            path = folder / name
+            write_bytes(path, content.encode() if isinstance(content, str) else content)
+            if path.suffix == ".sh":
+                mode = path.stat().st_mode
+                # Whoever may read it may run it.
+                path.chmod(mode | (mode & 0o444) >> 2)
 
 
 @dataclass(frozen=True)

@@ -95,7 +95,9 @@ class Shell(wiring.Component):
 
         # The image that is being received goes into a memory, and from there into the network.
         m.submodules.image = image = memory.Memory(shape=8, depth=max(2, wire.image_bytes), init=[])
-        store, load = image.write_port(), image.read_port()
+        # One a line: Amaranth reads names from byte code, and in tuples not from every Python's.
+        store = image.write_port()
+        load = image.read_port()
         m.d.comb += [
             store.addr.eq(listener.index),
             store.data.eq(listener.byte),
@@ -131,7 +133,8 @@ class Shell(wiring.Component):
         half = 1 << (max(batch * wire.result_bytes, len(identity)) - 1).bit_length()
         m.submodules.results = results = memory.Memory(
             shape=8, depth=2 * half + len(identity), init=[0] * (2 * half) + list(identity))
-        keep, recall = results.write_port(), results.read_port()
+        keep = results.write_port()
+        recall = results.read_port()
         many = range(4 * batch)
         under_way, vain, kept, needed = (Signal(many, name=name) for name in (
             "under_way", "vain", "kept", "needed"))

@@ -179,9 +179,31 @@ CAPACITIES = {
     "xc7k70t":   Capacity( 41_000,  82_000, 135),
     "xc7k160t":  Capacity(101_400, 202_800, 325),
     "xc7k325t":  Capacity(203_800, 407_600, 445),
+    "xc7k355t":  Capacity(222_600, 445_200, 715),
+    "xc7k410t":  Capacity(254_200, 508_400, 795),
+    "xc7k420t":  Capacity(260_600, 521_200, 835),
+    "xc7k480t":  Capacity(298_600, 597_200, 955),
+    "xc7v585t":  Capacity(364_200, 728_400, 795),
+    "xc7v2000t": Capacity(1_221_600, 2_443_200, 1_292),
+    "xc7vx330t": Capacity(204_000, 408_000, 750),
+    "xc7vx415t": Capacity(257_600, 515_200, 880),
+    "xc7vx485t": Capacity(303_600, 607_200, 1_030),
+    "xc7vx550t": Capacity(346_400, 692_800, 1_180),
+    "xc7vx690t": Capacity(433_200, 866_400, 1_470),
+    "xc7vx980t": Capacity(612_000, 1_224_000, 1_500),
+    "xc7vx1140t": Capacity(712_000, 1_424_000, 1_880),
+    "xc7vh580t": Capacity(362_800, 725_600, 940),
+    "xc7vh870t": Capacity(547_600, 1_095_200, 1_410),
     "xc7z007s":  Capacity( 14_400,  28_800,  50),
     "xc7z010":   Capacity( 17_600,  35_200,  60),
+    "xc7z012s":  Capacity( 34_400,  68_800,  72),
+    "xc7z014s":  Capacity( 40_600,  81_200, 107),
+    "xc7z015":   Capacity( 46_200,  92_400,  95),
     "xc7z020":   Capacity( 53_200, 106_400, 140),
+    "xc7z030":   Capacity( 78_600, 157_200, 265),
+    "xc7z035":   Capacity(171_900, 343_800, 500),
+    "xc7z045":   Capacity(218_600, 437_200, 545),
+    "xc7z100":   Capacity(277_400, 554_800, 755),
     # The 12F is a 25F that is sold as less. The open tools reach all of it, and that is taken;
     # Lattice vouches for 12,000 tables and 32 blocks of it.
     "LFE5-12F":  Capacity( 24_288,  24_288,  56),
@@ -200,10 +222,10 @@ CAPACITIES = {
     "iCE40HX8K": Capacity(  7_680,   7_680,  32),
 }
 
+# Artix, Kintex, Virtex (V, VX and VH), Spartan and Zynq, also for cars (xa) and defence (xq).
 _XC7 = re.compile(
-    r"(xc7(?:a\d{2,3}t|k\d{2,3}t|s\d{1,3}|z\d{3}s?))([il]?)"
-    r"((?:cpg|cpga|csg|csga|ftg|ftgb|fgg|fgga|fbg|fbv|ffg|ffv|sbg|sbv|clg|rb|rf|rs)\d{3,4})"
-    r"-([123][a-z]{0,2})",
+    r"(x[acq]7(?:a\d{2,3}t|k\d{2,3}t|v[xh]?\d{3,4}t|s\d{1,3}|z\d{3}s?))([il]?)"
+    r"([a-z]{2,4}\d{3,4})-([123][a-z]{0,2})",
     re.IGNORECASE | re.ASCII,
 )
 _ECP5 = re.compile(
@@ -222,7 +244,7 @@ def part_family(part: str) -> Part:
         die, grade, package = found[1].lower(), found[2].lower(), found[3].lower()
         speed = found[4].upper()
         return Part(f"{die}{grade}{package}-{speed}", "xc7", die + grade, package, speed,
-                    CAPACITIES.get(die))
+                    CAPACITIES.get(f"xc7{die[3:]}"))
     if found := _ECP5.fullmatch(part):
         kind, size, speed = found[1].upper(), found[2], found[3]
         package = found[4].upper()

@@ -19,6 +19,7 @@ from sbnn_hw.files import write_atomically
 
 __all__ = [
     "Timing",
+    "build_scripts",
     "check_project",
     "find_vivado",
     "parse_timing",
@@ -55,14 +56,14 @@ _SH = """\
 #!/bin/sh
 set -e
 cd "$(dirname "$0")"
-"${{VIVADO:-vivado}}" -mode batch -log {name}.log -source {name}.tcl
+"${{VIVADO:-vivado}}" -mode batch -nojournal -log {name}.log -source {name}.tcl
 """
 
 _BAT = """\
 @echo off
 cd /d "%~dp0"
 if not defined VIVADO set VIVADO=vivado
-call "%VIVADO%" -mode batch -log {name}.log -source {name}.tcl || exit /b
+call "%VIVADO%" -mode batch -nojournal -log {name}.log -source {name}.tcl || exit /b
 """
 
 
@@ -96,9 +97,16 @@ def part_project(
         **sources,
         f"{name}.tcl": _TCL.format(name=name, part=part.name, sources=adds),
         f"{name}.xdc": _XDC.format(period=f"{1e9 / clock_hz:.3f}"),
+        **build_scripts(name),
+    })
+
+
+def build_scripts(name: str) -> dict[str, str]:
+    """Return what runs a project, from whichever folder: a script for a shell, one for Windows."""
+    return {
         f"build_{name}.sh": _SH.format(name=name),
         f"build_{name}.bat": _BAT.format(name=name).replace("\n", "\r\n"),
-    })
+    }
 
 
 def find_vivado() -> str:

@@ -90,7 +90,7 @@ class Logic:
         self.reads: list[tuple[int, ...]] = [()] * (inputs + 1)
         self.levels: list[int] = [0] * (inputs + 1)
         self.names: list[str] = ["zero", *(f"i{n}" for n in range(inputs))]
-        #: The heaps that were built: inputs in each column, numbered anew, and the threshold.
+        #: The heaps that were built: inputs in each column, numbered afresh, and the threshold.
         self.heaps: set[tuple[tuple[tuple[int, ...], ...], int]] = set()
         #: What the nets made next are for: part of their names.
         self.owner = "t"

@@ -87,6 +87,6 @@ def heap_verilog(heaps: Sequence[tuple[Columns, int]], family: str, *,
 
 
 def heaps_of(network: Network, family: str) -> list[tuple[Columns, int]]:
-    """Return the distinct heaps of a network, each with its inputs numbered anew."""
+    """Return the distinct heaps of a network, each with its inputs numbered afresh."""
     cores = lower(network, Options(family=family)).cores.values()
     return sorted({heap for core in cores if isinstance(core, Tables) for heap in core.logic.heaps})

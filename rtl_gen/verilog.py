@@ -23,9 +23,11 @@ def to_verilog(component: Any, name: str = "top") -> str:
 
 @contextlib.contextmanager
 def writing_verilog() -> Iterator[None]:
-    """Let Amaranth find Yosys meanwhile, and say in a sentence what went wrong with it."""
-    before = os.environ.get("YOSYS")
-    os.environ["YOSYS"] = find_yosys()
+    """Let Amaranth run the Yosys that everything else runs; say in a sentence what went wrong."""
+    # Amaranth's own search stops at an old Yosys, and may prefer a package that nothing else uses.
+    names = {"YOSYS": find_yosys(), "AMARANTH_USE_YOSYS": "system"}
+    before = {name: os.environ.get(name) for name in names}
+    os.environ.update(names)
     try:
         yield
     except verilog.YosysError as error:
@@ -33,10 +35,11 @@ def writing_verilog() -> Iterator[None]:
         last = [line for line in str(error).splitlines() if line.strip()][-1:]
         raise ToolFailed(f"Yosys could not write the Verilog: {''.join(last).strip()}") from None
     finally:
-        if before is None:
-            del os.environ["YOSYS"]
-        else:
-            os.environ["YOSYS"] = before
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def clean(text: str) -> str:

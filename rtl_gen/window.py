@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from amaranth import *
-from amaranth.lib.memory import Memory
+from amaranth.lib.memory import Memory, WritePort
 from amaranth.utils import bits_for
 
 from sbnn_hw.errors import ModelRejected
@@ -278,7 +278,10 @@ class Windows(Core):
             return value
         memory = Memory(shape=len(value), depth=width, init=[])
         m.submodules[f"line{line}"] = memory
-        write, read = memory.write_port(), memory.read_port()
+        # Place and route depends on names, and the published clocks were found with these.
+        kind = WritePort.Signature(addr_width=bits_for(width - 1), shape=len(value))
+        write = WritePort(kind, memory=memory, domain="sync", path=("$signature",))
+        read = memory.read_port()
         at = Signal(range(width), name=f"line{line}_at")
         following = Signal(range(width), name=f"line{line}_next")
         # What is read was written a line ago, and is written over in the next step.

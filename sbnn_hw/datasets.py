@@ -95,22 +95,24 @@ class Dataset:
     where: str
     read: Callable[[Path, Split], Images | ImageFolder]
 
-    def open(self, split: Split, root: Path | None = None) -> tuple[Images | ImageFolder, int]:
+    def open(
+        self, split: Split, root: str | Path | None = None
+    ) -> tuple[Images | ImageFolder, int]:
         """Return one split, in whichever form it is had, and the number of classes."""
         if self.classes is not None:
             return self.load(split, root), self.classes
-        images = self.read(default_root() if root is None else root, split)
+        images = self.read(default_root() if root is None else Path(root), split)
         assert isinstance(images, ImageFolder)
         return images, len(images.names)
 
-    def load(self, split: Split, root: Path | None = None) -> Images:
+    def load(self, split: Split, root: str | Path | None = None) -> Images:
         """Read one split, from ``root`` or else from where data sets are looked for."""
         if self.classes is None:
             raise DataMissing(
                 f"The images of {self.name} are read one by one, by `sbnn-hw train` and "
                 f"`sbnn-hw eval --using torch` alone; name another data set"
             )
-        images = self.read(default_root() if root is None else root, split)
+        images = self.read(default_root() if root is None else Path(root), split)
         assert isinstance(images, Images)
         if images.pixels.shape[1:] != self.shape or not len(images):
             raise DataMissing(

@@ -1,6 +1,7 @@
 """Errors that a user can mend: one sentence each, one exit code a kind."""
 
 __all__ = [
+    "ChoiceRejected",
     "DataMissing",
     "Disagreement",
     "LinkFailed",
@@ -24,6 +25,12 @@ class ModelRejected(SbnnError):
     """A model, checkpoint or netlist that is not what it should be."""
 
     exit_code = 1
+
+
+class ChoiceRejected(ModelRejected):
+    """Choices of a run that make no model, such as its name: wrong arguments, and no wrong file."""
+
+    exit_code = 2
 
 
 class UsageError(SbnnError):

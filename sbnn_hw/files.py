@@ -1,29 +1,106 @@
-"""Write files so that a reader sees the whole new one or the whole old one, never a half."""
+"""Read files, and write them so that a reader sees the whole old one or the whole new one."""
 
 import contextlib
+import errno
 import fcntl
 import glob
 import os
+import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, BinaryIO
 
-from sbnn_hw.errors import OutputRefused
+from sbnn_hw.errors import ModelRejected, OutputRefused
 
-__all__ = ["check_writable", "exclusive", "in_turn", "remove_partials", "write_atomically"]
+__all__ = [
+    "check_writable",
+    "exclusive",
+    "in_turn",
+    "open_file",
+    "opened_model",
+    "remove_partials",
+    "short",
+    "write_atomically",
+]
 
 
-def check_writable(path: Path) -> None:
-    """Make sure, before long work starts, that a file can be written at ``path``."""
-    if path.is_dir():
-        raise OutputRefused(f"Output {path} is a folder; name a file in it")
+def short(path: str | Path) -> str:
+    """Return a path for a message, without the middle of one that fills a page."""
+    text = str(path)
+    return text if len(text) <= 255 else f"{text[:60]}…{text[-20:]}"
+
+
+# Reading
+
+
+def _at_once(name: str, flags: int) -> int:
+    # A pipe would else be opened once somebody writes into it, which may be never.
+    return os.open(name, flags | os.O_NONBLOCK)
+
+
+def open_file(path: str | Path) -> BinaryIO:
+    """Open a file to read it; a folder, a pipe or a device is an `OSError`, never waited for."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".", suffix=".part"):
-            pass
+        file = open(path, "rb", opener=_at_once)  # noqa: SIM115
+    except ValueError:
+        raise OSError(errno.EINVAL, "No file can have this name") from None
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "It is a pipe or a device, not a file")
+    return file
+
+
+@contextlib.contextmanager
+def opened_model(path: str | Path, kind: str, absent: str = "") -> Iterator[BinaryIO]:
+    """Open the file of a model to read it.
+
+    Parameters
+    ----------
+    path, kind : str or Path, str
+        Where the file is, and what it should be.
+    absent : str
+        The cure where there is none.
+    """
+    try:
+        with open_file(path) as file:
+            yield file
+    except FileNotFoundError:
+        cure = f" ({absent})" if absent else ""
+        raise ModelRejected(f"No {kind} at {path}{cure}") from None
+    except IsADirectoryError:
+        article = "an" if kind[0] in "AEIOUaeiou" else "a"
+        raise ModelRejected(f"{path} is a folder; name {article} {kind} in it") from None
     except OSError as error:
-        raise OutputRefused(f"Cannot write {path}: {error.strerror or error}") from None
+        raise ModelRejected(f"Cannot read {short(path)}: {error.strerror or error}") from None
+
+
+# Writing
+
+
+@contextlib.contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Say in a sentence why a file could not be written."""
+    try:
+        with contextlib.suppress(OSError):
+            os.lstat(path)
+    except ValueError:
+        raise OutputRefused(f"Cannot write {short(path)!r}: No file can have this name") from None
+    try:
+        yield
+    except OSError as error:
+        raise OutputRefused(f"Cannot write {short(path)}: {error.strerror or error}") from None
+
+
+def check_writable(path: str | Path) -> None:
+    """Make sure, before long work starts, that a file can be written at ``path``."""
+    path = Path(path)
+    with _writing(path):
+        if path.is_dir():
+            raise OutputRefused(f"Output {path} is a folder; name a file in it")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with _partial(path):
+            pass
 
 
 @contextlib.contextmanager
@@ -31,7 +108,9 @@ def exclusive(path: Path) -> Iterator[None]:
     """Keep other processes from writing ``path`` as long as this one does."""
     check_writable(path)
     lock = path.with_name(f".{path.name}.lock")
-    with lock.open("w") as file:
+    with _writing(path):
+        file = lock.open("w")
+    with file:
         try:
             # The system lets go of it even if this process is killed.
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -50,7 +129,9 @@ def in_turn(path: Path) -> Iterator[None]:
     """Let processes that write ``path`` and what belongs to it do so one after another."""
     check_writable(path)
     # It stays: whoever waits for it holds this very file.
-    with path.with_name(f".{path.name}.turn").open("w") as file:
+    with _writing(path):
+        file = path.with_name(f".{path.name}.turn").open("w")
+    with file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
@@ -62,26 +143,29 @@ def remove_partials(path: Path) -> None:
             partial.unlink()
 
 
-def write_atomically(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
+@contextlib.contextmanager
+def _partial(path: Path) -> Iterator[IO[bytes]]:
+    """Make a file beside ``path``, which is removed unless it is renamed."""
+    with tempfile.NamedTemporaryFile(
+        dir=path.parent, prefix=f".{path.name}.", suffix=".part", delete=False
+    ) as file:
+        try:
+            yield file
+        finally:
+            with contextlib.suppress(OSError):
+                Path(file.name).unlink()
+
+
+def write_atomically(path: str | Path, write: Callable[[IO[bytes]], Any]) -> None:
     """Let ``write`` fill a file beside ``path``, then put it in place in one step."""
-    partial = None
-    try:
+    path = Path(path)
+    with _writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(
-            dir=path.parent, prefix=f".{path.name}.", suffix=".part", delete=False
-        ) as file:
-            partial = Path(file.name)
+        with _partial(path) as file:
             write(file)
             file.flush()
             os.fsync(file.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        partial.chmod(0o666 & ~umask)
-        partial.replace(path)
-        partial = None
-    except OSError as error:
-        raise OutputRefused(f"Cannot write {path}: {error.strerror or error}") from None
-    finally:
-        if partial is not None:
-            with contextlib.suppress(OSError):
-                partial.unlink()
+            umask = os.umask(0)
+            os.umask(umask)
+            Path(file.name).chmod(0o666 & ~umask)
+            Path(file.name).replace(path)

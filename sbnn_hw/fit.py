@@ -9,9 +9,17 @@ from sbnn_hw.boards.table import BOARDS, Board, Part
 from sbnn_hw.errors import ModelRejected
 from sbnn_hw.netlist import Encode, Network
 
-__all__ = ["Need", "check_fit", "need"]
+__all__ = ["LARGEST", "Need", "check_fit", "check_size", "need"]
 
-#: Tables and registers of a board's shell beside the network: packets, line, addresses. Measured
+#: Connections up to which hardware is generated without being asked twice: a machine with 16 GB
+#: has memory for it.
+LARGEST = 750_000
+
+#: Bytes and seconds that generating takes for each connection: measured on dense linear layers.
+#: Convolutions take about half.
+_BYTES, _SECONDS = 17_000, 0.0012
+
+#: Tables and registers of a board's shell, without the network: packets, line, addresses. Measured
 #: with Yosys on the shipped models, rounded up.
 _SHELL = {"xc7": (600, 650), "ecp5": (900, 650), "ice40": (900, 650)}
 
@@ -126,9 +134,31 @@ def check_fit(
             f"{target.name}; build for a part (--part), and use the AXI4-Stream face"
         )
     how = "estimated" if description is None else "counted"
+    around = "shell" if isinstance(target, Board) else "AXI4-Stream face"
     raise ModelRejected(
         f"The network needs {what} on {target.name} ({how}, {found.shell:,} LUTs of it for the "
-        f"shell); {_way_out(network, target, found, share)}, or go on with --force"
+        f"{around}); {_way_out(network, target, found, share)}, or go on with --force"
+    )
+
+
+def check_size(network: Network, *, force: bool = False) -> None:
+    """Make sure that a network can be generated in reasonable memory and time, whatever it is for.
+
+    Parameters
+    ----------
+    network : Network
+        What shall be generated.
+    force : bool
+        Generate it all the same.
+    """
+    count = network.connections
+    if force or count <= LARGEST:
+        return
+    minutes = max(1, round(count * _SECONDS / 60))
+    raise ModelRejected(
+        f"The network has {count:,} connections, and generating more than {LARGEST:,} takes much "
+        f"memory and time (here up to {count * _BYTES / 1e9:.1f} GB and {minutes} "
+        f"minute{'s' if minutes > 1 else ''}); train it sparser, or go on with --force"
     )
 
 

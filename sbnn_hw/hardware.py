@@ -55,6 +55,9 @@ class Folder:
 
     path: Path
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", Path(self.path))
+
     def load(self) -> tuple[Network, str, dict[str, Any]]:
         """Return the network, the Verilog text and its description."""
         if not (self.path / DESCRIPTION).is_file():
@@ -71,23 +74,24 @@ class Folder:
         except OSError as error:
             raise ModelRejected(
                 f"The design in {self.path} cannot be read ({error.strerror}: {error.filename}); "
-                "generate it anew"
+                "generate it again"
             ) from None
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ModelRejected(
-                f"{self.path / DESCRIPTION} is damaged ({error!r}); generate the design anew"
+                f"{self.path / DESCRIPTION} is damaged ({error!r}); generate the design again"
             ) from None
         if schema != SCHEMA:
             raise ModelRejected(
                 f"The design in {self.path} has form {schema!r}, but this release reads {SCHEMA}; "
-                "generate it anew"
+                "generate it again"
             )
         if not (self.path / NETLIST).is_file():
-            raise ModelRejected(f"There is no {NETLIST} in {self.path}; generate the design anew")
+            raise ModelRejected(f"There is no {NETLIST} in {self.path}; generate the design again")
         network = netlist.load(self.path / NETLIST)
         if description.get("network") != network.digest:
             raise ModelRejected(
-                f"Netlist and Verilog in {self.path} belong to different networks; generate anew"
+                f"Netlist and Verilog in {self.path} belong to different networks; generate the "
+                "design again"
             )
         return network, verilog, description
 
@@ -152,7 +156,10 @@ def _check(description: dict[str, Any]) -> None:
 
 
 def generate_design(
-    network: Network, folder: Path, options: "Options", images: npt.NDArray[Any] | None = None
+    network: Network,
+    folder: str | Path,
+    options: "Options",
+    images: npt.NDArray[Any] | None = None,
 ) -> dict[str, Any]:
     """Generate a design into a folder, with its regression suite; return its description.
 
@@ -160,13 +167,14 @@ def generate_design(
     ----------
     network : Network
         What the hardware shall compute.
-    folder : Path
+    folder : str or Path
         Where to write; made if it is not there.
     options : Options
         Family, pipelining and so on.
     images : array, optional
         Vectors of the regression suite; made-up ones if there are none.
     """
+    folder = Path(folder)
     check_writable(folder / VERILOG)
     require_amaranth()
     from sbnn_hw.rtl_gen.design import generate, generate_axi

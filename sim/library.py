@@ -26,7 +26,7 @@ from sbnn_hw.sim.build import (
     optimise_for,
     tools_of,
 )
-from sbnn_hw.sim.cache import cache_folder, make_once
+from sbnn_hw.sim.cache import make_once
 from sbnn_hw.sim.verilator import require
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "Probe",
     "Trace",
     "compile_design",
+    "open_library",
     "primitives",
     "quiet_about",
     "resource",
@@ -292,8 +293,20 @@ def _bytes(width: int) -> int:
     return (width + 7) // 8
 
 
+def open_library(path: Path) -> ctypes.CDLL:
+    """Load a shared library, or say in a sentence why it cannot be."""
+    try:
+        return ctypes.CDLL(str(path), mode=os.RTLD_LOCAL | os.RTLD_NOW)
+    except OSError as error:
+        reason = str(error).removeprefix(f"{path}: ")
+        raise ToolFailed(
+            f"The compiled simulation {path} cannot be loaded ({reason}): if programs may not be "
+            "run from that disk, point $SBNN_CACHE at a folder on another one"
+        ) from None
+
+
 def _load(path: Path) -> ctypes.CDLL:
-    calls = ctypes.CDLL(str(path), mode=os.RTLD_LOCAL | os.RTLD_NOW)
+    calls = open_library(path)
     handle, number = ctypes.c_void_p, ctypes.c_uint64
     calls.sbnn_create.restype = handle
     calls.sbnn_create.argtypes = [number, number]
@@ -381,7 +394,7 @@ def compile_design(
         build.verilate(sources, texts)
         build.compile()
 
-    folder = make_once(cache_folder() / "simulations" / digest, make)
+    folder = make_once(f"simulations/{digest}", make)
     return Library(folder / "design.so", in_width=in_width, out_width=out_width, probes=probes)
 
 

@@ -1,14 +1,13 @@
 """A board without the board: its shell, Verilated, at the other end of a serial line."""
 
 import ctypes
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from sbnn_hw.errors import ToolFailed
 from sbnn_hw.sim.build import VERILATE, Build, Progress, digest_of, flags_of, optimise_for, tools_of
-from sbnn_hw.sim.cache import cache_folder, make_once
-from sbnn_hw.sim.library import quiet_about, resource
+from sbnn_hw.sim.cache import make_once
+from sbnn_hw.sim.library import open_library, quiet_about, resource
 from sbnn_hw.sim.verilator import require
 
 __all__ = ["Line", "compile_line"]
@@ -113,7 +112,7 @@ class Line:
 
 
 def _load(path: Path) -> ctypes.CDLL:
-    calls = ctypes.CDLL(str(path), mode=os.RTLD_LOCAL | os.RTLD_NOW)
+    calls = open_library(path)
     handle = ctypes.c_void_p
     calls.line_create.restype = handle
     calls.line_create.argtypes = [ctypes.c_uint64]
@@ -161,4 +160,4 @@ def compile_line(
         build.verilate(sources, texts)
         build.compile()
 
-    return make_once(cache_folder() / "simulations" / digest, make) / "design.so"
+    return make_once(f"simulations/{digest}", make) / "design.so"

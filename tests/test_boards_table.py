@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from sbnn_hw.boards.custom import load_board, parse_board
-from sbnn_hw.boards.table import BOARDS, Capacity, Header, find_board, part_family
+from sbnn_hw.boards.table import BOARDS, CAPACITIES, Capacity, Header, find_board, part_family
 from sbnn_hw.errors import UsageError
 
 PINS = """
@@ -80,6 +80,23 @@ def test_entries_agree_with_their_platform(board):
     assert platform.default_clk_frequency == board.clock_hz
 
 
+@pytest.mark.parametrize(
+    ("die", "logic_cells"),
+    [
+        ("xc7a35t", 33_280), ("xc7s50", 52_160), ("xc7k70t", 65_600), ("xc7k355t", 356_160),
+        ("xc7k410t", 406_720), ("xc7k420t", 416_960), ("xc7k480t", 477_760), ("xc7v585t", 582_720),
+        ("xc7v2000t", 1_954_560), ("xc7vx330t", 326_400), ("xc7vx415t", 412_160),
+        ("xc7vx485t", 485_760), ("xc7vx550t", 554_240), ("xc7vx690t", 693_120),
+        ("xc7vx980t", 979_200), ("xc7vx1140t", 1_139_200), ("xc7vh580t", 580_480),
+        ("xc7vh870t", 876_160),
+    ],
+)  # fmt: skip
+def test_7_series_have_five_tables_for_eight_logic_cells(die, logic_cells):
+    """The vendor counts 1.6 logic cells a table; both columns are in its product tables."""
+    assert CAPACITIES[die].luts * 8 == logic_cells * 5
+    assert CAPACITIES[die].flip_flops == 2 * CAPACITIES[die].luts
+
+
 def test_unknown_board_is_told_its_neighbours():
     with pytest.raises(
         UsageError,
@@ -98,7 +115,17 @@ def test_unknown_board_is_told_its_neighbours():
         ("XC7A35TCPG236-1", "xc7", "xc7a35t", "cpg236", "1", True),
         ("xc7z020clg400-1", "xc7", "xc7z020", "clg400", "1", True),
         ("xc7s50csga324-1", "xc7", "xc7s50", "csga324", "1", True),
-        ("xc7k410tffg900-2", "xc7", "xc7k410t", "ffg900", "2", False),
+        ("xc7k410tffg900-2", "xc7", "xc7k410t", "ffg900", "2", True),
+        ("xc7vx485tffg1761-2", "xc7", "xc7vx485t", "ffg1761", "2", True),
+        ("XC7V2000TFLG1925-1", "xc7", "xc7v2000t", "flg1925", "1", True),
+        ("xc7vh870tflg1932-2G", "xc7", "xc7vh870t", "flg1932", "2G", True),
+        ("xc7z100iffg1156-2L", "xc7", "xc7z100i", "ffg1156", "2L", True),
+        ("xc7z014sclg484-1", "xc7", "xc7z014s", "clg484", "1", True),
+        ("xc7s100fgga676-2", "xc7", "xc7s100", "fgga676", "2", True),
+        ("xa7a35tcpg236-1Q", "xc7", "xa7a35t", "cpg236", "1Q", True),
+        ("xq7k325trf900-2L", "xc7", "xq7k325t", "rf900", "2L", True),
+        # A die that the table does not have may still be one.
+        ("xc7k999tffg900-2", "xc7", "xc7k999t", "ffg900", "2", False),
         ("LFE5U-25F-6BG381C", "ecp5", "LFE5U-25F", "BG381", "6", True),
         ("lfe5um5g-85f-8bg381i", "ecp5", "LFE5UM5G-85F", "BG381", "8", True),
         ("iCE40UP5K-SG48", "ice40", "iCE40UP5K", "SG48", "", True),
@@ -165,8 +192,8 @@ def test_pin_file_gives_a_board(tmp_path):
          "io_standard must be like LVCMOS33, not 'LVCMOS33]'"),
         ("leds_active_low", 'name = "a b"\nleds_active_low',
          "name must be small letters, digits and underscores, not 'a b'"),
-        ("LFE5U-25F-6BG256C", "xc7k410tffg900-2",
-         "names the part xc7k410tffg900-2, whose capacity is not known; a board needs one that is"),
+        ("LFE5U-25F-6BG256C", "xc7k999tffg900-2",
+         "names the part xc7k999tffg900-2, whose capacity is not known; a board needs one that is"),
         ("beside the button", "beside\\nthe button",
          "uart.where must be one line of at most 200 characters, not 'the pins beside\\nthe button'"),
     ],

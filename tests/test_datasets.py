@@ -54,7 +54,7 @@ def test_missing_data_says_where_and_how(tmp_path):
         match=r"^No MNIST data at \S+MNIST/raw/train-images-idx3-ubyte \(point --data-root or "
         r"\$SBNN_DATA at the folder that holds MNIST/\)$",
     ):
-        find("mnist").load("train", tmp_path)
+        find("mnist").load("train", str(tmp_path))
     with pytest.raises(UsageError, match=r"^Data set must be one of digits, mnist, .* not 'x'$"):
         find("x")
 

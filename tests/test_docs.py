@@ -131,3 +131,13 @@ def test_boards_in_the_readme_are_those_that_were_built():
                 continue  # made elsewhere, so that the other page does not count it
             counted = re.search(rf"^\| {name} \| xc7 \| no \| [\d,]+ \| ([\d,]+) \|", page, re.M)
             assert row[4] == counted[1]
+
+
+def test_every_environment_variable_is_in_the_documentation():
+    read = re.compile(r"""environ(?:\.get\(|\[)\s*"([A-Z_]+)"|\$([A-Z_]{3,})\b""")
+    found = set()
+    for folder in ("sbnn_hw", "train", "rtl_gen", "sim", "boards"):
+        for path in (ROOT / folder).rglob("*.py"):
+            found.update(name for pair in read.findall(path.read_text()) for name in pair if name)
+    listed = set(re.findall(r"`([A-Z_]{3,})`", (ROOT / "docs/install.md").read_text()))
+    assert {"SBNN_DATA", "YOSYS", "SUITE_CYCLES"} <= found <= listed

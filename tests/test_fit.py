@@ -6,9 +6,10 @@ import pytest
 from random_networks import random_level_network, random_map_network, random_vector_network
 from shells import small_network
 
+from sbnn_hw import fit
 from sbnn_hw.boards.table import BOARDS, part_family
 from sbnn_hw.errors import ModelRejected
-from sbnn_hw.fit import check_fit, need
+from sbnn_hw.fit import check_fit, check_size, need
 from sbnn_hw.models import open_network
 from sbnn_hw.rtl_gen.design import outline
 from sbnn_hw.rtl_gen.estimate import estimate
@@ -96,7 +97,29 @@ def test_cells_of_an_ice40_hold_registers_too():
         check_fit(network, board, outline(network, options))
 
 
+def test_a_part_without_a_board_has_no_shell():
+    with pytest.raises(ModelRejected) as caught:
+        check_fit(open_network(MODELS / "mnist_sfc_95.pt"), part_family("xc7a15tcpg236-1"))
+    assert "60 LUTs of it for the AXI4-Stream face" in str(caught.value)
+    assert "shell" not in str(caught.value)
+
+
+def test_a_network_that_takes_too_much_memory_to_generate_is_refused(monkeypatch):
+    network = small_network((8, 8, 1))
+    check_size(network)
+    monkeypatch.setattr(fit, "LARGEST", network.connections - 1)
+    with pytest.raises(ModelRejected) as caught:
+        check_size(network)
+    assert re.fullmatch(
+        rf"The network has {network.connections:,} connections, and generating more than "
+        rf"{network.connections - 1:,} takes much memory and time \(here up to [\d.]+ GB and \d+ "
+        r"minutes?\); train it sparser, or go on with --force",
+        str(caught.value),
+    )
+    check_size(network, force=True)
+
+
 def test_a_part_of_unknown_size_has_room_for_all():
-    part = part_family("xc7k420tffg901-2")
+    part = part_family("xc7k999tffg901-2")
     assert part.capacity is None
     check_fit(open_network(MODELS / "mnist_sfc_95.pt"), part)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from shells import small_network
-from test_boards_project import programs, vivado  # noqa: F401 (a fixture, and a fake program)
+from test_boards_project import fake, programs, vivado  # noqa: F401 (a fixture, fake programs)
 
 from sbnn_hw import netlist
 from sbnn_hw.boards.vivado import check_project
@@ -71,7 +71,7 @@ def test_a_build_leaves_all_its_files(built, model, capsys):
     report = report_of(built)
     check(report)
     assert (built / "report.html").read_text() == render(report)
-    assert report["model"] == str(model)
+    assert report["model"] == model.name
     assert (report["board"], report["family"]) == ("arty_a7", "xc7")
     assert report["agreement"]["vectors"] == 1000
     assert report["agreement"]["mismatches"] == 0
@@ -88,6 +88,68 @@ def test_a_build_leaves_all_its_files(built, model, capsys):
         *("netlist", "rtl", "simulation", "synthesis"),
     ]
     assert {"yosys", "amaranth", "verilator", "numpy"} <= set(report["tools"])
+
+
+def printed(capsys):
+    """Return what the last command printed, by its first word or two."""
+    lines = capsys.readouterr().out.splitlines()
+    return {line[:12].strip(): line[13:] for line in lines}
+
+
+@pytest.mark.parametrize("name", ["plain", "with space", "quote's"])
+def test_the_command_that_makes_the_bitstream_works_as_printed(
+    built,
+    model,
+    tmp_path,
+    monkeypatch,
+    capsys,
+    programs,  # noqa: F811
+    name,
+):
+    shutil.copytree(built, tmp_path / name / "out")
+    monkeypatch.chdir(tmp_path)
+    assert run("--model", model, "--board", "arty_a7", "--out", Path(name) / "out") == 0
+    lines = printed(capsys)
+    assert lines["missing"] == (
+        "There is no bitstream, since neither Vivado nor openXC7 is on PATH: install openXC7, or "
+        "run board/build_shell.sh where Vivado is"
+    )
+    vivado(programs)
+    subprocess.run(lines["with Vivado"], shell=True, check=True, cwd=tmp_path)
+    assert (tmp_path / name / "out/board/shell.bit").is_file()
+    # The same for the line that loads it.
+    fake(
+        programs,
+        "openFPGALoader",
+        "import sys; open('loaded', 'w').write('\\n'.join(sys.argv[1:]))",
+    )
+    subprocess.run(lines["then load it"], shell=True, check=True, cwd=tmp_path)
+    board, path = "-b", "arty_a7_35t"
+    loaded = (tmp_path / "loaded").read_text().split("\n")
+    assert loaded == [board, path, f"{name}/out/board/shell.bit"]
+
+
+def test_the_line_that_loads_a_bitstream_names_it(ice40, model, monkeypatch, capsys):
+    monkeypatch.chdir(ice40.parent)
+    assert run("--model", model, "--board", "icebreaker", "--out", ice40.name) == 0
+    assert printed(capsys)["load it"] == f"iceprog {ice40.name}/design.bin"
+
+
+def test_the_page_tells_of_a_missing_bitstream_once(built):
+    page = (built / "report.html").read_text()
+    assert page.count("neither Vivado nor openXC7") == 1
+    assert page.count("bitstream") + page.count("Bitstream") <= 3
+
+
+def test_a_report_names_no_place_on_the_machine(built, model):
+    for name in ("report.html", "report.json"):
+        text = (built / name).read_text()
+        for place in (str(built), str(model.parent), str(Path.home()), sys.prefix, "/tmp/"):
+            assert place not in text, (name, place)
+    assert (
+        "<title>small on Digilent Arty A7-35T – sbnn-hw</title>"
+        in (built / "report.html").read_text()
+    )
 
 
 def test_the_vivado_project_is_consistent(built):
@@ -187,6 +249,54 @@ def test_results_do_not_outlive_what_they_were_made_from(ice40, tmp_path, capsys
     assert run("--model", MODELS / "mnist_sfc_95.pt", *arguments) == 1
     assert "logic cells" in said(capsys)
     assert not {"report.json", "report.html", "design.bin"} & {path.name for path in copy.iterdir()}
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory):
+    """Return another small network as a file."""
+    path = tmp_path_factory.mktemp("other") / "other.sbnn"
+    netlist.save(small_network((4, 4, 1), hidden=(6,), classes=3, fan_in=4, seed=1), path)
+    return path
+
+
+def files_of(folder):
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and ".steps" not in path.parts and not path.name.startswith("report.")
+    }
+
+
+@pytest.mark.parametrize("until", ["netlist", "rtl"])
+def test_nothing_of_another_network_stays_in_a_folder(ice40, other, tmp_path, until):
+    used = shutil.copytree(ice40, tmp_path / "used")
+    for folder in (used, tmp_path / "fresh"):
+        arguments = ["--board", "icebreaker", "--out", folder, "--until", until]
+        assert run("--model", other, *arguments) == 0
+    assert files_of(used) == files_of(tmp_path / "fresh")
+
+
+def test_nothing_of_another_network_stays_when_a_build_is_refused(ice40, tmp_path, capsys):
+    used = shutil.copytree(ice40, tmp_path / "used")
+    arguments = ["--board", "icebreaker", "--out", used]
+    assert run("--model", MODELS / "mnist_sfc_95.pt", *arguments) == 1
+    assert "logic cells" in said(capsys)
+    assert set(files_of(used)) == {"network.sbnn"}
+
+
+def test_nothing_of_another_board_stays_in_a_folder(ice40, model, tmp_path):
+    used = shutil.copytree(ice40, tmp_path / "used")
+    for folder in (used, tmp_path / "fresh"):
+        arguments = ["--board", "ulx3s_85f", "--out", folder, "--until", "rtl"]
+        assert run("--model", model, *arguments) == 0
+    assert files_of(used) == files_of(tmp_path / "fresh")
+
+
+def test_what_is_still_right_stays_when_less_is_asked_for(ice40, model, tmp_path):
+    used = shutil.copytree(ice40, tmp_path / "used")
+    arguments = ["--board", "icebreaker", "--out", used, "--until", "rtl"]
+    assert run("--model", model, *arguments) == 0
+    assert files_of(used) == files_of(ice40)
 
 
 def test_a_bitstream_that_cannot_be_put_in_place_is_one_sentence(ice40, model, tmp_path, capsys):
@@ -347,15 +457,24 @@ def test_a_checkpoint_of_another_version_is_refused(tmp_path, capsys):
     assert "has checkpoint version 99" in said(capsys)
 
 
-def test_a_network_that_is_too_large_is_refused_at_once(tmp_path, capsys):
+@pytest.mark.parametrize("until", ["rtl", "bitstream"])
+def test_a_network_that_is_too_large_is_refused_at_once(tmp_path, capsys, until):
     started = time.perf_counter()
-    arguments = ["--board", "icebreaker", "--out", tmp_path / "out"]
+    arguments = ["--board", "icebreaker", "--out", tmp_path / "out", "--until", until]
     assert run("--model", MODELS / "mnist_sfc_95.pt", *arguments) == 1
     assert time.perf_counter() - started < 20
     words = said(capsys)
     assert re.match(r"The network needs [\d,]+ of 5,280 logic cells on icebreaker", words)
     assert "ulx3s_85f" in words
     assert not (tmp_path / "out/top.v").exists()
+
+
+def test_a_part_of_unknown_size_does_not_take_any_network(model, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("sbnn_hw.fit.LARGEST", 1)
+    arguments = ["--part", "xc7k999tffg900-2", "--out", tmp_path / "out", "--until", "rtl"]
+    assert run("--model", model, *arguments) == 1
+    assert "takes much memory and time" in said(capsys)
+    assert run("--model", model, *arguments, "--force") == 0
 
 
 NASTY = [
@@ -380,7 +499,7 @@ def test_models_may_have_any_name(model, tmp_path, monkeypatch, name):
     # Without --out the folder has a plain name.
     (default,) = (tmp_path / "build").iterdir()
     assert re.fullmatch(r"[\w.-]+", default.name)
-    assert report_of(default)["model"] == str(theirs)
+    assert report_of(default)["model"] == theirs.name
     assert not list(tmp_path.rglob("pwned"))
 
 

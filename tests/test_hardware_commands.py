@@ -11,6 +11,7 @@ from random_networks import random_vector_network
 
 from sbnn_hw import netlist
 from sbnn_hw.cli import main
+from sbnn_hw.hardware import Folder
 
 MODELS = Path(__file__).parents[1] / "models"
 
@@ -54,6 +55,19 @@ def test_a_design_is_generated_and_agrees(model, design, capsys):
         main(["simulate", "--design", str(design), "--images", "20", "--stalls", "--inside"]) == 0
     )
     assert "20 of 20 equal in class and scores" in capsys.readouterr().out
+
+
+def test_a_network_that_is_too_large_is_refused_unless_forced(model, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("sbnn_hw.fit.LARGEST", 1)
+    arguments = ["generate", "--model", str(model), "--out", str(tmp_path / "out")]
+    assert main(arguments) == 1
+    assert "or go on with --force" in sentence(capsys)
+    assert not (tmp_path / "out").exists()
+    assert main([*arguments, "--force"]) == 0
+
+
+def test_a_folder_may_be_named_by_a_string(design):
+    assert Folder(str(design)).load()[1] == Folder(design).load()[1]
 
 
 def test_the_same_command_writes_the_same_bytes(model, design, tmp_path):
@@ -146,11 +160,11 @@ def test_wrong_folders_are_one_sentence(copy, tmp_path, model, capsys):
     sentence(capsys)
     (copy / "design.json").write_text(json.dumps({**description, "schema": 99}))
     assert main(["simulate", "--design", str(copy)]) == 1
-    assert "generate it anew" in sentence(capsys)
+    assert "generate it again" in sentence(capsys)
     (copy / "network.sbnn").unlink()
     (copy / "design.json").write_text(json.dumps(description))
     assert main(["simulate", "--design", str(copy)]) == 1
-    assert sentence(capsys) == f"There is no network.sbnn in {copy}; generate the design anew"
+    assert sentence(capsys) == f"There is no network.sbnn in {copy}; generate the design again"
 
 
 def test_data_of_another_shape_is_refused(design, capsys):

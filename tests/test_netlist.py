@@ -9,6 +9,7 @@ import pytest
 from random_models import random_convnet, random_mlp, random_pixels
 
 from sbnn_hw.errors import ModelRejected, OutputRefused
+from sbnn_hw.models import open_network
 from sbnn_hw.netlist import (
     Conv2d,
     Edge,
@@ -27,6 +28,7 @@ from sbnn_hw.netlist import (
     save,
     to_bytes,
 )
+from sbnn_hw.netlist.view import load_view, save_view
 from sbnn_hw.train import fold_model
 
 
@@ -345,6 +347,15 @@ def test_missing_netlist_names_the_cure(tmp_path):
         ModelRejected, match=r"^No netlist at \S+nope\.sbnn \(make one with `sbnn-hw fold`\)$"
     ):
         load(tmp_path / "nope.sbnn")
+
+
+def test_names_of_files_may_be_strings(tmp_path):
+    network = fold_model(*random_mlp(np.random.default_rng(0), "zero")[:2]).network
+    save(network, str(tmp_path / "net.sbnn"))
+    assert load(str(tmp_path / "net.sbnn")).digest == network.digest
+    save_view(network, str(tmp_path / "net.json"))
+    assert load_view(str(tmp_path / "net.json")).digest == network.digest
+    assert open_network(str(tmp_path / "net.json")).digest == network.digest
 
 
 def test_cannot_write_where_there_is_no_folder(tmp_path):

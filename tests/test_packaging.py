@@ -1,6 +1,7 @@
 """One distribution: the package list is the tree, the wheel works, heavy imports stay at home."""
 
 import ast
+import importlib
 import json
 import shutil
 import subprocess
@@ -52,6 +53,30 @@ def test_every_dependency_has_its_reason():
             assert lines[number - 1].lstrip().startswith("#"), line
 
 
+def test_python_versions_are_declared():
+    named = {c.rpartition(" ")[2] for c in PROJECT["project"]["classifiers"] if "Python ::" in c}
+    assert {"3.11", "3.12", "3.13"} <= named
+    assert PROJECT["project"]["requires-python"] == ">=3.11"
+
+
+@pytest.mark.parametrize("name", [".venv", "build", "dist", "data"])
+def test_what_is_made_is_ignored_also_where_it_is_a_link(tmp_path, name):
+    """A folder's name with a slash would miss a link to one."""
+    git = shutil.which("git")
+    if git is None:
+        pytest.skip("needs git")
+    subprocess.run([git, "init", "-q"], cwd=tmp_path, check=True)
+    shutil.copy(ROOT / ".gitignore", tmp_path)
+    (tmp_path / name).symlink_to(tmp_path.parent)
+    subprocess.run([git, "check-ignore", "-q", name], cwd=tmp_path, check=True)
+
+
+@pytest.mark.parametrize("package", ["sbnn_hw.train", "sbnn_hw.qonnx"])
+def test_names_that_are_loaded_on_first_use_are_listed(package):
+    module = importlib.import_module(package)
+    assert set(module.__all__) <= set(dir(module))
+
+
 def imports_of(path):
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -100,6 +125,19 @@ def test_makefile_checks_the_types_of_every_folder():
     assert line.split(":=")[1].split() == [
         f for f in FOLDERS if f != "sbnn_hw" and (ROOT / f / "__init__.py").exists()
     ]
+
+
+def test_the_demonstration_asks_for_a_compiler_before_it_begins(tmp_path):
+    make = shutil.which("make")
+    if make is None:
+        pytest.skip("needs make")
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    done = subprocess.run(
+        [make, "demo"], cwd=tmp_path, capture_output=True, text=True, env={"PATH": str(tmp_path)}
+    )
+    assert done.returncode
+    assert done.stderr.startswith("Simulation needs a C++ compiler: install g++, or set CXX\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["Makefile"]
 
 
 def test_wheel_works_without_the_sources_and_without_torch(tmp_path):

@@ -321,6 +321,12 @@ UNSUPPORTED = {
                   .add("Flatten"), 16)),
         r"Node pixels \(BipolarQuant\) reads pixels p that the graph does not bring to −1…1.*--pixels",
     ),
+    "two bits behind pixels that may be fed in many ways": (
+        graph(end(Writer((1, 4, 4)).add("Mul", np.array(3.0)).add("Flatten")
+                  .add("MatMul", signs(16, 6)).add("Mul", np.array(0.5))
+                  .add("Quant", ONE, np.array(0.0), np.array(2.0), name="two", signed=1))),
+        r"Node two \(Quant\) gives activations of 2 bits; only one bit, or pixels of 8 bits",
+    ),
     "too many levels": (
         graph(end(Writer((1, 4, 4)).add(
             "Quant", np.array([2.0**-15]), np.array(0.0), np.array(16.0), name="many", signed=1

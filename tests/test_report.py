@@ -31,6 +31,7 @@ SECTIONS = [
     "accuracy",
     "steps",
     "tools",
+    "terms",
 ]
 #: What a name may hold, at worst, and where each of the report's texts is put.
 NASTY = "<script>alert(1)</script>\"'&amp;\n\x00\x1b\u202e\udcff</style><img src=x onerror=y>"
@@ -484,7 +485,7 @@ def test_figures_hold_the_numbers():
         "6,272 bits",
         "ξ = −3/128",
         "5,519 + 812",
-        "2,000,000 baud, 50 clocks a bit",
+        "2,000,000 baud, 50 clocks per bit",
         "−4.63 %",
         "Yosys 0.70, synth_xilinx",
         "5.48.0",
@@ -502,11 +503,63 @@ def test_what_is_not_known_is_said_to_be_so():
         "No bitstream",
         "not synthesised",
         "No layer has a histogram.",
-        "3 steps, 1 of them up to date from an earlier build.",
+        "3 steps, 1 of them reused from an earlier build.",
     ):
         assert expected in words(page.text), expected
     assert "None" not in page.text
     assert "✓" not in page.text
+
+
+def test_the_title_is_the_models_name_without_its_place():
+    for model in ("mnist_sfc_98.pt", "/home/me/models/mnist_sfc_98.pt"):
+        text = report.render(change(model=model))
+        assert "<title>mnist_sfc_98 on Digilent Arty A7-35T – sbnn-hw</title>" in text
+        assert "<h1>mnist_sfc_98</h1>" in text
+        assert "/home/me" not in text
+
+
+def test_a_missing_bitstream_is_told_once():
+    why = "There is no bitstream, since it rains."
+    page = Page(report.render(change(bitstream=None, missing=why))).text
+    assert page.count("since it rains") == 1
+    assert "not made" not in page
+
+
+def test_a_part_without_a_board_has_no_shell_and_no_bitstream():
+    part = change(board=None, board_title=None, bitstream=None, fmax_mhz=None, uart=None)
+    part.update(missing="The timing is not known, since it rains.", timing=None)
+    page = Page(report.render(part)).text
+    assert "6,331 with the AXI4-Stream face" in words(page)
+    assert "shell" not in page
+    assert verdicts.timing(part).reason == "The timing is not known, since it rains."
+    assert verdicts.bitstream(part).reason == "A part without a board has no pins."
+
+
+def test_there_is_no_bar_where_there_is_no_fmax():
+    def bars(built):
+        text = report.render(built)
+        start = text.index('<section id="timing">')
+        return text[start : text.index("</section>", start)].count('class="bar"')
+
+    assert bars(sample()) == 1
+    assert bars(change(fmax_mhz=None, timing={"met": None})) == 0
+
+
+def test_arrows_of_the_pipeline_start_at_a_block():
+    text = report.render(sample())
+    hops = re.findall(r'<div class="hop[^"]*"><div class="(block|edge)', text)
+    assert len(hops) > 4
+    assert set(hops) == {"block"}
+    # Nothing follows the last one.
+    assert text.count('class="edge"') == len(hops) - 1
+
+
+def test_every_symbol_is_explained():
+    text = report.render(sample())
+    start = text.index('<section id="terms">')
+    terms = Page(text[start : text.index("</section>", start) + len("</section>")]).text
+    for term in ("ξ", "q", "Connection", "LUT", "Level", "Fmax", "Interval", "EC·N", "Dense"):
+        assert term in terms, term
 
 
 def test_empty_lists_are_drawn_too():
@@ -548,7 +601,7 @@ def change(**fields):
             {"agreement": {"mismatches": 3, "violations": 2}},
             "bad",
             "Hardware and software differ",
-            "3 of 10,000 images differ; the output breaks the rules of streams in 2 cycles.",
+            "3 of 10,000 images differ; the output violates the stream protocol in 2 cycles.",
         ),
         (
             verdicts.agreement,
@@ -576,7 +629,7 @@ def change(**fields):
             {},
             "good",
             "Timing met",
-            "The design keeps 100 MHz, with Fmax 112.4 MHz.",
+            "The design meets 100 MHz, with an Fmax of 112.4 MHz.",
         ),
         (
             verdicts.timing,
@@ -620,7 +673,7 @@ def change(**fields):
             {"capacity": None},
             "open",
             "Fit not known",
-            "No capacity is known for this part.",
+            "The size of this part is not known.",
         ),
         (verdicts.bitstream, {}, "good", "Bitstream made", "top.bit"),
         (verdicts.bitstream, {"bitstream": None}, "open", "No bitstream", "Nothing is missing."),

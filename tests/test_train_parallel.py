@@ -73,4 +73,5 @@ def test_the_command_line_trains_under_torchrun(tmp_path):
     given = [str(word) for name, value in options.items() for word in (f"--{name}", value)]
     done = run(2, "-m", "sbnn_hw", "train", *given)
     assert done.stdout.count("checkpoint  ") == 1  # only the first process talks
+    assert "Warning" not in done.stderr
     assert out.exists()

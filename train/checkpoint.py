@@ -5,21 +5,24 @@ the integers Ξ and k, since going through a float would lose the grid), the bat
 configuration. The latent weights and the optimiser live in the training state beside it.
 """
 
+import io
 import math
+import os
 import warnings
+import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, BinaryIO
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from sbnn_hw.errors import ModelRejected
-from sbnn_hw.files import write_atomically
+from sbnn_hw.files import opened_model, write_atomically
 from sbnn_hw.train.domains import LearnedOnGrid
-from sbnn_hw.train.layers import SparseBinaryLayer
+from sbnn_hw.train.layers import SparseBinaryLayer, SparseBinaryScores
 from sbnn_hw.train.models import ModelConfig, build_model
 
 __all__ = [
@@ -30,6 +33,7 @@ __all__ = [
     "read_tensors",
     "save_checkpoint",
     "used_values",
+    "write_tensors",
 ]
 
 FORMAT = "sbnn-hw checkpoint"
@@ -76,7 +80,7 @@ def used_values(model: nn.Module) -> dict[str, Tensor]:
     return values
 
 
-def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
+def save_checkpoint(path: str | Path, checkpoint: Checkpoint) -> None:
     """Write a checkpoint, whole or not at all."""
     content = {
         "format": FORMAT,
@@ -86,11 +90,43 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         "metrics": checkpoint.metrics,
         "values": used_values(checkpoint.model),
     }
-    write_atomically(path, lambda file: torch.save(content, file))
+    write_tensors(path, content)
+
+
+class _Sink(io.RawIOBase):
+    """Takes what torch writes, and keeps the reason why the disk took no more of it."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        super().__init__()
+        self.file = file
+        self.error: OSError | None = None
+
+    def write(self, data: Any) -> int:
+        try:
+            return self.file.write(data)
+        except OSError as error:
+            self.error = error
+            raise
+
+
+def write_tensors(path: str | Path, content: dict[str, Any]) -> None:
+    """Write a file with `torch.save`, whole or not at all."""
+
+    def write(file: IO[bytes]) -> None:
+        sink = _Sink(file)
+        try:
+            torch.save(content, sink)  # type: ignore[arg-type]
+        except RuntimeError:
+            # What torch raises at a write that failed tells of its own bookkeeping.
+            if sink.error is not None:
+                raise sink.error from None
+            raise
+
+    write_atomically(path, write)
 
 
 def read_tensors(
-    path: Path,
+    path: str | Path,
     kind: str,
     *,
     absent: str = "train one with `sbnn-hw train`",
@@ -100,31 +136,45 @@ def read_tensors(
 
     Parameters
     ----------
-    path, kind : Path, str
+    path, kind : str or Path, str
         Where the file is and what it should be.
     absent, damaged : str
         The cure where there is no file, and where it is not what it should be.
     """
-    if path.is_dir():
-        raise ModelRejected(f"{path} is a folder; name a {kind} in it")
-    if not path.is_file():
-        raise ModelRejected(f"No {kind} at {path} ({absent})")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about old file formats, which are refused below
-            content = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # whatever a hostile or damaged file makes torch raise
-        code = "unsupported global" in str(error).lower()
-        reason = (
-            "it carries code, which was not run" if code else "it is damaged, or something else"
-        )
-        raise ModelRejected(f"{path} is not a {kind} ({reason}); {damaged}") from None
+    with opened_model(path, kind, absent) as file:
+        if _is_bomb(file):
+            raise ModelRejected(
+                f"{path} is not a {kind} (it would unpack to more than its own size); {damaged}"
+            )
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # about old file formats, which are refused below
+                content = torch.load(file, map_location="cpu", weights_only=True)
+        except Exception as error:  # whatever a hostile or damaged file makes torch raise
+            code = "unsupported global" in str(error).lower()
+            reason = (
+                "it carries code, which was not run" if code else "it is damaged, or something else"
+            )
+            raise ModelRejected(f"{path} is not a {kind} ({reason}); {damaged}") from None
     if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
         raise ModelRejected(f"{path} is not a {kind} (it holds {type(content).__name__})")
     return content
 
 
-def load_checkpoint(path: Path) -> Checkpoint:
+def _is_bomb(file: BinaryIO) -> bool:
+    """Tell whether an archive holds more than its own size; what torch writes is not compressed."""
+    archived = file.read(4) == b"PK\3\4"
+    try:
+        with zipfile.ZipFile(file) as archive:
+            inside = sum(member.file_size for member in archive.infolist())
+    except Exception:  # an old format, or a damaged archive, of which nothing is known
+        return False
+    finally:
+        file.seek(0)
+    return archived and inside > os.fstat(file.fileno()).st_size
+
+
+def load_checkpoint(path: str | Path) -> Checkpoint:
     """Read a checkpoint and make its model, ready to evaluate."""
     content = read_tensors(path, "checkpoint")
     if content.get("format") != FORMAT:
@@ -180,6 +230,12 @@ def _fill(model: nn.Sequential, values: object) -> None:
             state[f"{name}.domain.xi"] = torch.tensor(int(numerator) / 2**layer.domain.bits)
     check_fit(state, model.state_dict())
     model.load_state_dict(state, assign=True)
+    for name, layer in _layers(model).items():
+        if isinstance(layer, SparseBinaryScores):
+            try:
+                layer.check_scale()
+            except ModelRejected as error:
+                raise ModelRejected(f"layer {name}: {error}") from None
 
 
 def named_tensors(values: object) -> dict[str, Tensor]:
@@ -193,6 +249,11 @@ def named_tensors(values: object) -> dict[str, Tensor]:
     )
     if not isinstance(values, Mapping) or not plain:
         raise ModelRejected("its values are not named tensors")
+    # A tensor may claim to be larger than what the file holds of it: one number, a billion times.
+    storages = [value.untyped_storage() for value in values.values()]
+    held = sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
+    if sum(value.numel() * value.element_size() for value in values.values()) > held:
+        raise ModelRejected("its tensors are larger than the numbers that it holds")
     return dict(values)
 
 

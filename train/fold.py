@@ -66,7 +66,7 @@ def flat_modules(model: nn.Module) -> list[tuple[str, nn.Module]]:
     return flat
 
 
-def fold_checkpoint(path: Path) -> Folded:
+def fold_checkpoint(path: str | Path) -> Folded:
     """Fold a checkpoint file."""
     checkpoint = load_checkpoint(path)
     try:
@@ -250,6 +250,7 @@ class _Fold:
             taps = self._taps(layer)
             offsets = [Fraction(0)] * len(taps)
             if isinstance(layer, SparseBinaryScores):
+                layer.check_scale()
                 values = layer.rounded_offset().detach().double().tolist()
                 if not all(np.isfinite(values)):
                     raise ModelRejected("its offsets are not finite; train it again")

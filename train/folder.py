@@ -6,6 +6,7 @@ same however many processes train and however many workers decode.
 
 import math
 import os
+import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from sbnn_hw.datasets import ImageFolder
 from sbnn_hw.errors import DataMissing, ToolMissing
+from sbnn_hw.files import open_file
 from sbnn_hw.train.data import Augmentation, make_generator, own_share
 
 if TYPE_CHECKING:
@@ -50,16 +52,24 @@ Bytes = npt.NDArray[np.uint8]
 
 def decode(path: "Path") -> "Image":
     """Read an image file of any kind that Pillow knows, as red, green and blue."""
-    from PIL import Image
+    from PIL import Image, UnidentifiedImageError
 
     try:
-        with Image.open(path) as file:
+        with open_file(path) as content, warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            file = Image.open(content)
             if not file.mode.startswith(("I", "F")):
                 # A palette with transparency goes by way of RGBA, or Pillow warns.
                 image = file.convert("RGBA") if "transparency" in file.info else file
                 return image.convert("RGB")
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+        raise DataMissing(
+            f"{path} is too large: it has more than {Image.MAX_IMAGE_PIXELS:,} pixels; scale it "
+            f"down, or remove it"
+        ) from None
     except Exception as error:  # a damaged file may raise anything; none of it is our bug
-        reason = str(error).replace(str(path), "it") or type(error).__name__
+        unknown = isinstance(error, UnidentifiedImageError)
+        reason = "Pillow does not know its kind" if unknown else str(error) or type(error).__name__
         raise DataMissing(
             f"{path} is no image that can be read ({reason}); fetch it again, or remove it"
         ) from None

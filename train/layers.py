@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from sbnn_hw.errors import ModelRejected
 from sbnn_hw.train.domains import (
     Domain,
     Learned,
@@ -33,6 +34,9 @@ __all__ = [
     "SparseBinaryLinear",
     "SparseBinaryScores",
 ]
+
+#: Scales of the scores are within e to this power: floating point tells all of them apart.
+LARGEST_LOG_SCALE = 64
 
 
 class SparseBinaryLayer(nn.Module):
@@ -222,6 +226,15 @@ class SparseBinaryScores(SparseBinaryLinear):
         self.offset_bits = offset_bits
         self.offset = nn.Parameter(torch.zeros(classes))
         self.log_scale = nn.Parameter(torch.tensor(-0.5 * math.log(in_features)))
+
+    def check_scale(self) -> None:
+        """Refuse a scale with which floating point cannot tell the classes apart."""
+        value = self.log_scale.item()
+        if not abs(value) <= LARGEST_LOG_SCALE:
+            raise ModelRejected(
+                f"its log_scale must be between −{LARGEST_LOG_SCALE} and {LARGEST_LOG_SCALE}, not "
+                f"{value:g}; train it again with a lower learning rate"
+            )
 
     def rounded_offset(self) -> Tensor:
         """Offsets on their grid, in units of |η|."""

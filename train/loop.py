@@ -1,13 +1,13 @@
 """The training loop: deterministic, resumable, the same in one process or several."""
 
+import inspect
 import json
 import math
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from sbnn_hw import datasets
 from sbnn_hw.datasets import ImageFolder, Images
-from sbnn_hw.errors import ModelRejected, UsageError
+from sbnn_hw.errors import ChoiceRejected, ModelRejected, OutputRefused, UsageError
 from sbnn_hw.files import check_writable, exclusive, remove_partials, write_atomically
 from sbnn_hw.train.budget import LutBudget, input_costs
 from sbnn_hw.train.checkpoint import (
@@ -27,12 +27,14 @@ from sbnn_hw.train.checkpoint import (
     load_checkpoint,
     read_tensors,
     save_checkpoint,
+    write_tensors,
 )
 from sbnn_hw.train.config import TrainConfig
 from sbnn_hw.train.data import TrainingImages, split_validation, to_tensors
 from sbnn_hw.train.folder import open_folder
 from sbnn_hw.train.idle import replace_idle
 from sbnn_hw.train.layers import InputEncoder, SignActivation, SparseBinaryLayer
+from sbnn_hw.train.memory import check_memory, out_of_memory
 from sbnn_hw.train.models import build_model
 from sbnn_hw.train.norm import recompute_statistics
 from sbnn_hw.train.parallel import average, is_first, local_rank, process_group, world_size
@@ -154,28 +156,30 @@ class Trainer:
         teacher: nn.Module | None = None,
     ) -> None:
         if config.batch % world_size():
-            raise ModelRejected(
+            raise ChoiceRejected(
                 f"Batch must be a multiple of the {world_size()} processes, not {config.batch}"
             )
         if isinstance(images, ImageFolder) and (config.crop or config.augmentation.affine):
-            raise ModelRejected(
+            raise ChoiceRejected(
                 "Images of a folder are cropped at random sizes; train without --crop, --rotate, "
                 "--shift, --scale and --shear"
             )
         self.config, self.classes = config, classes
         whole = images_of(images, workers=config.workers)
-        self.model_config = config.model_config(whole.shape, classes)
+        self.device = choose_device(config.device)
+        with _choices():
+            self.model_config = config.model_config(whole.shape, classes)
+            check_memory(self.model_config, self.device)
         held_out = min(config.validation, len(whole) // 5)
         by = config.seed if config.validation_seed < 0 else config.validation_seed
         self.images, self.validation = split_validation(whole, held_out, seed=by)
         if len(self.images) < config.batch:
-            raise ModelRejected(
+            raise ChoiceRejected(
                 f"Batch must be at most the {len(self.images)} training images, not {config.batch}"
             )
         if config.threads:
             torch.set_num_threads(config.threads)
         torch.manual_seed(config.seed)
-        self.device = choose_device(config.device)
         self.model = build_model(self.model_config)
         if config.start:
             begin_from(self.model, Path(config.start))
@@ -197,15 +201,16 @@ class Trainer:
             fused=True,
         )
         self.forward: nn.Module = (
-            DistributedDataParallel(self.model, broadcast_buffers=False)
+            DistributedDataParallel(self.model, **_own_buffers())
             if world_size() > 1
             else self.model
         )
         self.penalty = SparsityPenalty(config.gamma if config.method == "penalty" else 0.0)
         self.topk = TopK() if config.method == "topk" else None
-        self.budget = (
-            budget_of(config, self.model, whole.shape[2]) if config.method == "luts" else None
-        )
+        with _choices():
+            self.budget = (
+                budget_of(config, self.model, whole.shape[2]) if config.method == "luts" else None
+            )
         self.steps_per_epoch = len(self.images) // config.batch
         self.epoch = 0
         self.best = _Best()
@@ -479,6 +484,22 @@ class Trainer:
         return Checkpoint(self.model_config, model.eval(), self.config.to_dict(), metrics)
 
 
+def _own_buffers() -> dict[str, Any]:
+    """Return the option that leaves every process its buffers; a later torch renamed it."""
+    known = inspect.signature(DistributedDataParallel.__init__).parameters
+    renamed = "forward_sync_buffers" in known
+    return {"forward_sync_buffers" if renamed else "broadcast_buffers": False}
+
+
+@contextmanager
+def _choices() -> Iterator[None]:
+    """Blame the choices of a run for a model that cannot be made of them."""
+    try:
+        yield
+    except ModelRejected as error:
+        raise ChoiceRejected(str(error)) from None
+
+
 def choose_device(name: str) -> torch.device:
     """Return the device of a name; ``auto`` is a GPU if there is one, one for each process."""
     if name == "auto":
@@ -486,11 +507,11 @@ def choose_device(name: str) -> torch.device:
     if name == "cpu":
         return torch.device(name)
     if ":" in name and world_size() > 1:
-        raise ModelRejected(f"Several processes cannot share {name}; use --device cuda")
+        raise ChoiceRejected(f"Several processes cannot share {name}; use --device cuda")
     device = torch.device(name if ":" in name else f"cuda:{local_rank()}")
     found = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if device.index >= found:
-        raise ModelRejected(
+        raise ChoiceRejected(
             f"Device {device} is not there (torch finds {found or 'no'} GPU{'s' * (found > 1)}); "
             f"use another --device, such as cpu, or fewer processes"
         )
@@ -536,7 +557,7 @@ def _by_decay(model: nn.Module, decay: float) -> list[dict[str, Any]]:
 
 
 @torch.no_grad()
-def begin_from(model: nn.Module, path: Path) -> None:
+def begin_from(model: nn.Module, path: str | Path) -> None:
     """Copy a checkpoint's values: all but those of the domain, which may be another one."""
     given = load_checkpoint(path).model.state_dict()
     own = model.state_dict()
@@ -554,16 +575,71 @@ def begin_from(model: nn.Module, path: Path) -> None:
 
 def train(
     config: TrainConfig,
-    out: Path,
+    out: str | Path,
     *,
-    data_root: Path | None = None,
+    data_root: str | Path | None = None,
     resume: bool = False,
+    replace: bool = False,
     teacher: nn.Module | None = None,
     talk: Callable[[str], None] | None = None,
 ) -> Checkpoint:
-    """Train to the end; write the checkpoint, the state to resume from, the log and its plot."""
-    with process_group(), exclusive(out) if is_first() else nullcontext():
-        return _train(config, out, data_root, resume, teacher, talk)
+    """Train to the end; write the checkpoint, the state to resume from, the log and its plot.
+
+    Parameters
+    ----------
+    config : TrainConfig
+        Every choice of the run.
+    out : str or Path
+        Where to write the checkpoint; the other files are named after it.
+    data_root : str or Path, optional
+        Where data sets are.
+    resume : bool
+        Whether to go on from the state of a run that was stopped.
+    replace : bool
+        Whether to start over where a run has left its files, which is refused otherwise.
+    teacher : nn.Module, optional
+        A module from raw pixels to class scores, in place of the one that ``config`` names.
+    talk : callable, optional
+        Takes a line for people.
+    """
+    out = Path(out)
+    root = None if data_root is None else Path(data_root)
+    with process_group(), exclusive(out) if is_first() else nullcontext(), out_of_memory():
+        if is_first() and not replace:
+            _keep(out, resume)
+        return _train(config, out, root, resume, teacher, talk)
+
+
+def _state_path(out: Path) -> Path:
+    return out.with_name(f"{out.stem}.state.pt")
+
+
+def _keep(out: Path, resume: bool) -> None:
+    """Refuse to write over what a run has left, and say how it is kept or given up."""
+    state_path = _state_path(out)
+    if resume and (state_path.exists() or not out.exists()):
+        return
+    if resume:
+        raise OutputRefused(
+            f"{out} is a finished checkpoint, and there is no state at {state_path} to resume "
+            f"from; add --replace to overwrite it, or choose another --out"
+        )
+    try:
+        state = read_tensors(state_path, "training state")
+        epoch, epochs = state["epoch"], state["config"]["epochs"]
+        stopped = epoch < epochs
+    except (ModelRejected, KeyError, TypeError):
+        stopped = False
+    if stopped:
+        raise OutputRefused(
+            f"The run of {out} was stopped after epoch {epoch} of {epochs}; add --resume to "
+            f"continue it, --replace to start over, or choose another --out"
+        )
+    if out.exists():
+        raise OutputRefused(
+            f"{out} is a finished checkpoint; add --replace to overwrite it, --resume to keep it, "
+            f"or choose another --out"
+        )
 
 
 def _train(
@@ -575,12 +651,12 @@ def _train(
     talk: Callable[[str], None] | None,
 ) -> Checkpoint:
     talk = talk if talk is not None and is_first() else lambda _: None
-    state_path = out.with_name(f"{out.stem}.state.pt")
+    state_path = _state_path(out)
     log_path = out.with_name(f"{out.stem}.log.jsonl")
-    check_writable(out)
     plot_path = out.with_name(f"{out.stem}.log.png")
-    if is_first():
-        for path in (out, state_path, log_path, plot_path):
+    for path in (out, state_path, log_path, plot_path):
+        check_writable(path)
+        if is_first():
             remove_partials(path)
     images, classes = datasets.find(config.data).open("train", data_root)
     if teacher is None and config.teacher:
@@ -598,7 +674,7 @@ def _train(
         while trainer.epoch < config.epochs:
             row = trainer.run_epoch(progress)
             if is_first():
-                write_atomically(state_path, partial(torch.save, trainer.state()))
+                write_tensors(state_path, trainer.state())
                 save_checkpoint(out, trainer.checkpoint())
                 write_log(log_path, trainer.history)
             progress.epoch(row, config.epochs)

@@ -1,1 +1,1 @@
-"""Measure the zoo: accuracy, agreement, look-up tables, speed, beside dense and published ones."""
+"""Measure the zoo: accuracy, agreement, look-up tables, speed, next to dense and published ones."""

@@ -1,4 +1,4 @@
-"""Results of an earlier run, to which others are added."""
+"""Results of an earlier run, to which new ones are added."""
 
 import json
 from collections.abc import Collection
@@ -10,11 +10,11 @@ from sbnn_hw.bench.run import SCHEMA
 from sbnn_hw.bench.table import markdown
 from sbnn_hw.errors import UsageError
 
-__all__ = ["add_to", "drawn_anew", "read_earlier", "require_whole"]
+__all__ = ["add_to", "drawn_again", "read_earlier", "require_whole"]
 
 
 def read_earlier(path: Path, *, quick: bool) -> dict[str, Any]:
-    """Return the results that are at a path, if others may be added to them."""
+    """Return the results that are at a path, if new ones may be added to them."""
     try:
         results: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         form, was_quick = results["schema"], results["quick"]
@@ -25,35 +25,35 @@ def read_earlier(path: Path, *, quick: bool) -> dict[str, Any]:
             for entry in results["models"]:
                 _ = entry["problems"], entry["dense"] is None or known[entry["dense"]]
     except OSError as error:
-        raise UsageError(
-            f"No results at {path} to add to ({error.strerror}); leave --add away"
-        ) from None
+        raise UsageError(f"No results at {path} to add to ({error.strerror}); omit --add") from None
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise UsageError(f"{path} has no results of sbnn-hw bench; leave --add away") from None
+        raise UsageError(f"{path} has no results of sbnn-hw bench; omit --add") from None
     if form != SCHEMA:
-        raise UsageError(f"{path} has the form {form!r}, not {SCHEMA}; leave --add away")
+        raise UsageError(f"{path} has the form {form!r}, not {SCHEMA}; omit --add")
     if was_quick != quick:
-        kind = "a quick run" if was_quick else "a whole run"
-        raise UsageError(f"{path} is of {kind}, and this is none; leave --add away")
+        kinds = {True: "a quick", False: "a whole"}
+        raise UsageError(
+            f"{path} is of {kinds[was_quick]} run, but this is {kinds[quick]} one; omit --add"
+        )
     return results
 
 
 def require_whole(earlier: dict[str, Any], path: Path, measured: Collection[str]) -> None:
-    """Refuse results of which something is missing that is not measured now."""
+    """Refuse results that lack something which is not measured now."""
     missing = [entry["name"] for entry in earlier["failed"]]
     missing += [entry["name"] for entry in earlier["models"] if entry["problems"]]
     for name in missing:
         if name not in measured:
             raise UsageError(
-                f"{path} has not everything of {name}, so the README would not; measure it too, or "
-                f"leave --readme away"
+                f"{path} lacks results of {name}, so the README would too; measure it as well, or "
+                f"omit --readme"
             )
 
 
 def add_to(earlier: dict[str, Any], results: dict[str, Any]) -> dict[str, Any]:
-    """Return results with those of an earlier run that are not of the same models.
+    """Return results together with those that an earlier run has of other models.
 
-    What was measured by other code or tools than now is told apart by its ``measured_by``.
+    The ``measured_by`` of an entry tells whether code and tools were the same as now.
     """
     now = {entry["name"] for entry in (*results["models"], *results["failed"])}
     kept = [entry for entry in earlier["models"] if entry["name"] not in now]
@@ -68,6 +68,6 @@ def add_to(earlier: dict[str, Any], results: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def drawn_anew(earlier: dict[str, Any]) -> dict[str, Any]:
-    """Return the same results beside what others have published by now."""
+def drawn_again(earlier: dict[str, Any]) -> dict[str, Any]:
+    """Return the same results with the published numbers as they are now."""
     return earlier | {"published": load_peers()}

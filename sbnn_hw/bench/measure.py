@@ -114,14 +114,14 @@ class Setup:
 
 @dataclass(frozen=True)
 class Dense:
-    """A dense network to set beside sparse ones.
+    """A dense network to compare sparse ones with.
 
     Parameters
     ----------
     name : str
         The checkpoint's, or one that tells the topology.
     facts : Facts
-        Of the checkpoint, or of the sparse model that it stands beside.
+        Of the checkpoint, or of the sparse model that is compared with it.
     network : Network
         The network itself.
     accuracy : Number, optional
@@ -212,7 +212,7 @@ def _bytes_digest(array: Any) -> str:
 
 
 def measure_model(path: Path, setup: Setup) -> tuple[dict[str, Any], list[SbnnError]]:
-    """Measure a sparse model, all but the dense network beside it.
+    """Measure a sparse model, but not the dense network that it is compared with.
 
     What one tool cannot do is told in ``problems``, with the numbers of the others, and returned
     too; a model that cannot be folded, or whose hardware is not its network, is an error.
@@ -255,7 +255,9 @@ def measure_model(path: Path, setup: Setup) -> tuple[dict[str, Any], list[SbnnEr
         "domain": facts.domain,
         "seed": facts.seed,
         "signed": any(bool(layer.taps.inverted.any()) for _, _, layer in network.layers()),
+        # What was counted: whoever makes it again can compare.
         "network": network.digest,
+        "verilog": file_digest(flow.plan.out / VERILOG),
         "input": "image" if built.description["input"]["beats"] == 1 else "pixel",
         "hardware": asdict(options),
         **{key: counts[key] for key in ("connections", "weights", "ones", "density")},

@@ -1,7 +1,7 @@
 """Draw accuracy over look-up tables: ours, dense ones and published ones; labels keep apart."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +32,7 @@ _KINDS = {
 #: kind.
 _OWN = ("ours", "pixels", "found")
 
-#: Where a label may stand beside its point, in points; nearest and plainest first.
+#: Where a label may stand next to its point, in points; nearest and plainest first.
 _PLACES = [
     (dx * reach, dy * reach)
     for reach in (1, 1.8, 2.8, 4, 5.5, 7.5, 10)
@@ -42,13 +42,18 @@ _PLACES = [
 
 @dataclass(frozen=True)
 class Point:
-    """One network in the picture; without an accuracy only its tables are known."""
+    """One network in the picture.
+
+    Without an accuracy only its tables are known. Those of a ``series`` are joined by a line, and
+    only one of them has a name.
+    """
 
     name: str
     data: str
     kind: str
     luts: float
     accuracy: float | None
+    series: str = ""
 
 
 def points_of(results: dict[str, Any]) -> list[Point]:
@@ -66,13 +71,25 @@ def points_of(results: dict[str, Any]) -> list[Point]:
         percent = None if accuracy is None else 100 * accuracy
         found.append(Point(entry["name"], entry["data"], kind, luts, percent))
     for peer in results["published"]:
+        # What counts in gates, or only tells its speed, has no place on this axis.
+        if "luts" not in peer["numbers"]:
+            continue
         luts, accuracy = (peer["numbers"][key] for key in ("luts", "accuracy"))
         kind = "published" if luts["verified"] and accuracy["verified"] else "unverified"
         brams = peer["numbers"].get("brams")
         # Tables alone would flatter a network that keeps its weights in memory.
         name = peer["name"] + (f" + {brams['value']:g} BRAM" if brams else "")
-        found.append(Point(name, peer["data"], kind, luts["value"], accuracy["value"]))
-    return found
+        series = peer.get("series") or ""
+        found.append(Point(name, peer["data"], kind, luts["value"], accuracy["value"], series))
+    return _name_once(found)
+
+
+def _name_once(points: Sequence[Point]) -> list[Point]:
+    """Let the best of a series bear its name, for all of them."""
+    best = {p.series: p for p in sorted(points, key=lambda p: p.accuracy or 0)}
+    return [
+        replace(p, name=p.series if p is best[p.series] else "") if p.series else p for p in points
+    ]
 
 
 def front(points: Sequence[Point]) -> list[Point]:
@@ -98,7 +115,7 @@ def make_figure(points: Sequence[Point]) -> tuple["Figure", list["Annotation"]]:
     panels = [d for d in dict.fromkeys(p.data for p in points) if d in ours]
     # The data set with most points first, and with most room.
     panels.sort(key=lambda data: -sum(point.data == data for point in points))
-    heights = [5.2 if sum(p.data == d for p in points) > 6 else 3.0 for d in panels]
+    heights = [_height(sum(point.data == data for point in points)) for data in panels]
     figure = Figure(figsize=(9, max(3.0, sum(heights)) + 0.5), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights or [1])
@@ -108,9 +125,16 @@ def make_figure(points: Sequence[Point]) -> tuple["Figure", list["Annotation"]]:
     # Where things are is known only once they are laid out.
     figure.canvas.draw()
     figure.set_layout_engine("none")
-    for axis in axes[:, 0]:
-        _keep_apart(axis, [label for label in labels if label.axes is axis])
+    for axis, data in zip(axes[:, 0], panels, strict=True):
+        # Points of a series have no label of their own, but they are not to be covered either.
+        series = [(p.luts, p.accuracy or 0) for p in points if p.series and p.data == data]
+        _keep_apart(axis, [label for label in labels if label.axes is axis], series)
     return figure, labels
+
+
+def _height(points: int) -> float:
+    """Return how high a panel is, in inches, so that the labels of its points find room."""
+    return 3.0 if points <= 6 else 5.2 if points <= 24 else 7.0
 
 
 def _panel(axis: "Axes", data: str, points: Sequence[Point]) -> list["Annotation"]:
@@ -158,6 +182,10 @@ def _panel(axis: "Axes", data: str, points: Sequence[Point]) -> list["Annotation
         best = front([point for point in points if point.kind == kind])
         x, y = [p.luts for p in best], [p.accuracy or 0 for p in best]
         axis.step(x, y, where="post", color=_KINDS[kind][1], lw=1)
+    for series in dict.fromkeys(point.series for point in points if point.series):
+        chosen = sorted((p for p in points if p.series == series), key=lambda p: p.luts)
+        x, y = [p.luts for p in chosen], [p.accuracy or 0 for p in chosen]
+        axis.plot(x, y, color=_KINDS[chosen[0].kind][1], lw=0.6, alpha=0.6)
     axis.set_title(data, loc="left", fontsize=11)
     axis.set_xlabel("look-up tables")
     found = any(point.kind == "found" for point in points)
@@ -170,14 +198,16 @@ def _panel(axis: "Axes", data: str, points: Sequence[Point]) -> list["Annotation
     return labels
 
 
-def _keep_apart(axis: "Axes", labels: Sequence["Annotation"]) -> None:
+def _keep_apart(
+    axis: "Axes", labels: Sequence["Annotation"], others: Sequence[tuple[float, float]]
+) -> None:
     """Move each label to the first place where it covers neither a point nor another label."""
     from matplotlib.transforms import Bbox
 
     inside = axis.get_window_extent()
     taken: list[Bbox] = []
-    for label in labels:
-        x, y = axis.transData.transform(label.xy)
+    for place in (*(label.xy for label in labels), *others):
+        x, y = axis.transData.transform(place)
         taken.append(Bbox.from_extents(x - 5, y - 5, x + 5, y + 5))
     for label in labels:
         for dx, dy in _PLACES:

@@ -15,9 +15,13 @@ SHIPPED = Path(__file__).with_name("published.toml")
 NUMBERS = {
     "accuracy": "% of test images",
     "luts": "LUT",
+    "gates": "logic gates",
     "brams": "BRAM",
+    "mhz": "MHz",
     "images_per_second": "images/s",
 }
+#: Besides its accuracy, a peer has at least one of these.
+_ONE_OF = ("luts", "gates", "images_per_second")
 _TEXTS = ("name", "source", "data", "includes")
 
 
@@ -34,15 +38,15 @@ def load_peers(path: Path = SHIPPED) -> list[dict[str, Any]]:
         raise UsageError(f"{path} is not TOML: {error}") from None
     sources = content.get("sources", {})
     peers = [_peer(entry, sources, path) for entry in content.get("peers", [])]
-    names = [peer["name"] for peer in peers]
+    names = [(peer["name"], peer["data"]) for peer in peers]
     if len(set(names)) != len(names):
-        raise UsageError(f"{path}: peers must have different names")
+        raise UsageError(f"{path}: peers of a data set must have different names")
     return peers
 
 
 def _peer(entry: dict[str, Any], sources: dict[str, Any], path: Path) -> dict[str, Any]:
     where = f"{path}: peer {entry.get('name')!r}"
-    known = {*_TEXTS, *NUMBERS, "device", "unverified"}
+    known = {*_TEXTS, *NUMBERS, "device", "series", "unverified"}
     if unknown := sorted(entry.keys() - known):
         raise UsageError(f"{where} must have no {unknown[0]!r}, only {', '.join(sorted(known))}")
     for key in _TEXTS:
@@ -58,14 +62,15 @@ def _peer(entry: dict[str, Any], sources: dict[str, Any], path: Path) -> dict[st
         value = entry[key]
         if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
             raise UsageError(f"{where} must have a number above zero as {key}, not {value!r}")
-    if not {"accuracy", "luts"} <= set(given):
-        raise UsageError(f"{where} must have accuracy and luts")
+    if "accuracy" not in given or not set(_ONE_OF) & set(given):
+        raise UsageError(f"{where} must have accuracy, and luts, gates or images_per_second")
     unverified = entry.get("unverified", [])
     if wrong := sorted(set(unverified) - set(given)):
         raise UsageError(f"{where} has no {wrong[0]!r} that could be unverified")
     return {
         "name": entry["name"],
         "data": entry["data"],
+        "series": entry.get("series"),
         "device": entry.get("device"),
         "includes": entry["includes"],
         "source": {"title": source["title"], "where": source["where"]},

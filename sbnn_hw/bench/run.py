@@ -32,7 +32,8 @@ def run_bench(paths: Sequence[Path], setup: Setup) -> tuple[dict[str, Any], list
     Parameters
     ----------
     paths : sequence of Path
-        Checkpoints. Those with weights −1 and +1 stand beside the sparse ones of their topology.
+        Checkpoints. Sparse ones are compared with those of the same topology whose weights are −1
+        and +1.
     setup : Setup
         How they are measured.
     """

@@ -11,7 +11,7 @@ from sbnn_hw.errors import ModelRejected, UsageError
 
 __all__ = ["HARDWARE", "Facts", "find_models", "hardware_of", "is_routed", "read_facts"]
 
-#: Lies beside the models; a table for each that is built otherwise than `sbnn-hw generate` does.
+#: In the models' folder; a table for each that is built otherwise than `sbnn-hw generate` does.
 HARDWARE = "hardware.toml"
 
 #: Not of the hardware, but of what is measured of it.
@@ -63,7 +63,7 @@ def find_models(places: Sequence[Path]) -> list[Path]:
         if place.is_dir():
             inside = sorted(p for p in place.glob("*.pt") if not p.name.endswith(".state.pt"))
             if not inside:
-                raise UsageError(f"There are no checkpoints (.pt) in {place}; name others")
+                raise UsageError(f"There are no checkpoints (.pt) in {place}; name another place")
             found += inside
         elif place.suffix != ".pt":
             raise UsageError(
@@ -108,12 +108,12 @@ def read_facts(path: Path) -> Facts:
 
 
 def hardware_of(path: Path) -> dict[str, Any]:
-    """Return the choices of hardware for a model, from the file beside it; none if it has none."""
+    """Return the choices of hardware for a model, from the file next to it, if there is one."""
     return {key: value for key, value in _chosen(path).items() if key != _ROUTED}
 
 
 def is_routed(path: Path) -> bool:
-    """Return whether a model is placed and routed; the file beside it may say that it cannot be."""
+    """Return whether a model is placed and routed; the file next to it may say that it is not."""
     return bool(_chosen(path).get(_ROUTED, True))
 
 

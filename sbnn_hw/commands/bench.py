@@ -1,4 +1,4 @@
-"""``sbnn-hw bench``: measure all models, beside dense and published ones."""
+"""``sbnn-hw bench``: measure all models, next to dense and published ones."""
 
 import argparse
 import importlib.util
@@ -14,7 +14,7 @@ from sbnn_hw.models import require_torch
 
 logger = logging.getLogger("sbnn_hw")
 
-JSON, MARKDOWN, PLOT = "bench.json", "bench.md", "pareto"
+JSON, PLOT = "bench.json", "pareto"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,8 +25,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         nargs="*",
         default=[Path("models")],
-        help="checkpoints (.pt), or folders of them (default: models; none, with --add, only makes "
-        "tables and picture anew)",
+        help="checkpoints (.pt), or folders of them (default: models). With --add and no PLACE, "
+        "nothing is measured: tables and picture are made again",
     )
     add_data_root(parser)
     parser.add_argument(
@@ -41,42 +41,42 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         type=Path,
         default=Path("build/bench/work"),
-        help="folder for what steps leave, so that a second run takes seconds "
+        help="folder where each step keeps its results, so that a second run takes seconds "
         "(default: %(default)s)",
     )
     parser.add_argument(
         "--readme",
         metavar="FILE",
         type=Path,
-        help="put tables and picture between their marks in this file too",
+        help="also put the picture and five models between their marks in this file",
     )
     parser.add_argument(
         "--add",
         action="store_true",
-        help="keep what --out has of other models, and add these to it",
+        help="keep the results of other models that --out has, and add these to them",
     )
     parser.add_argument(
         "--quick",
         action="store_true",
-        help="1000 images, no place and route, and large dense networks computed",
+        help="measure on 1000 images, without place and route; estimate large dense networks",
     )
     add_json(parser)
 
 
 def run(args: argparse.Namespace) -> None:
     """Measure, write, and fail if anything did."""
-    from sbnn_hw.bench.earlier import add_to, drawn_anew, read_earlier, require_whole
+    from sbnn_hw.bench.earlier import add_to, drawn_again, read_earlier, require_whole
     from sbnn_hw.bench.measure import Setup, require_all
     from sbnn_hw.bench.plot import draw
     from sbnn_hw.bench.run import run_bench
-    from sbnn_hw.bench.table import markdown, place, split_readme
+    from sbnn_hw.bench.table import MARKDOWN, markdown, place, split_readme
     from sbnn_hw.bench.zoo import find_models
 
     if args.quick and args.readme is not None:
-        raise UsageError("A quick run is not for the README; leave --quick or --readme away")
+        raise UsageError("A quick run is not for the README; omit --quick or --readme")
     paths = find_models(args.models) if args.models else []
     if not paths and not args.add:
-        raise UsageError("Name models to measure, or leave --models away for those of models/")
+        raise UsageError("Name models to measure, or omit --models for those of models/")
     require_torch()
     if importlib.util.find_spec("matplotlib") is None:
         raise ToolMissing("The picture needs Matplotlib (pip install 'sbnn-hw[train]')")
@@ -103,7 +103,7 @@ def run(args: argparse.Namespace) -> None:
             results = results if earlier is None else add_to(earlier, results)
         else:
             assert earlier is not None
-            results, errors = drawn_anew(earlier), []
+            results, errors = drawn_again(earlier), []
         text, tables = json.dumps(results, indent=1) + "\n", markdown(results)
         write_atomically(args.out / JSON, lambda file: file.write(text.encode()))
         write_atomically(args.out / MARKDOWN, lambda file: file.write(tables.encode()))

@@ -3,6 +3,7 @@
 import argparse
 import json
 import logging
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from sbnn_hw import datasets
 from sbnn_hw.boards.table import find_board, part_family
 from sbnn_hw.commands.common import add_data_root, add_hardware, add_json, add_model, choices_of
 from sbnn_hw.errors import UsageError
-from sbnn_hw.flow import TOOLCHAINS, UNTIL, Plan, build, default_folder
+from sbnn_hw.flow import BOARD, TOOLCHAINS, UNTIL, Plan, build, default_folder, load_command
 
 logger = logging.getLogger("sbnn_hw")
 
@@ -22,12 +23,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     target.add_argument(
         "--board",
         metavar="BOARD",
-        help="board by name (`sbnn-hw boards` lists them), or a pin file of one's own (.toml)",
+        help="board by name (`sbnn-hw boards` lists them), or your own pin file (.toml)",
     )
     target.add_argument(
         "--part",
         metavar="PART",
-        help="FPGA without a board, such as xc7a35ticsg324-1L: the network with AXI4-Stream",
+        help="FPGA without a board, such as xc7a35ticsg324-1L: the network gets AXI4-Stream ports",
     )
     parser.add_argument(
         "--out", metavar="DIR", type=Path, help="folder to write (default: build/MODEL-BOARD)"
@@ -35,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--until",
         metavar="STEP",
-        help=f"last step: {', '.join(UNTIL)} (default: as far as the tools that are here go)",
+        help=f"last step: {', '.join(UNTIL)} (default: as far as the installed tools allow)",
     )
     parser.add_argument(
         "--clock", metavar="MHZ", type=float, help="clock to run at (default: the board's own)"
@@ -53,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"for 7-series bitstreams: {', '.join(TOOLCHAINS)} (default: %(default)s)",
     )
     parser.add_argument(
-        "--force", action="store_true", help="go on with a network that is too large"
+        "--force", action="store_true", help="build even if the network is too large"
     )
     parser.add_argument(
         "--data",
@@ -130,9 +131,22 @@ def _print(report: dict[str, Any], plan: Plan) -> None:
             f"{report['link_images_per_second']:,.0f} images/s; {report['link']}"
         )
     if report["bitstream"]:
-        print(f"bitstream    {plan.out / report['bitstream']}")
-        if report["load"]:
-            print(f"load it      {report['load']}")
+        made = plan.out / report["bitstream"]
+        print(f"bitstream    {made}")
+        if command := load_command(plan.target, str(made)):
+            print(f"load it      {command}")
     if report["missing"]:
         print(f"missing      {report['missing']}")
+        _print_remaining(plan)
     print(f"report       {plan.out / 'report.html'}")
+
+
+def _print_remaining(plan: Plan) -> None:
+    """Print the commands that are left to do, as they work from here."""
+    name = "top_axi" if plan.board is None else "shell"
+    script = plan.out / BOARD / f"build_{name}.sh"
+    if not script.is_file():
+        return
+    print(f"with Vivado  sh {shlex.quote(str(script))}")
+    if command := load_command(plan.target, str(script.with_name(f"{name}.bit"))):
+        print(f"then load it {command}")

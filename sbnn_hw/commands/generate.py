@@ -15,6 +15,7 @@ from sbnn_hw.commands.common import (
     options_of,
 )
 from sbnn_hw.errors import ModelRejected
+from sbnn_hw.fit import LARGEST, check_size
 from sbnn_hw.hardware import generate_design, require_amaranth
 from sbnn_hw.models import open_network
 
@@ -37,6 +38,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         f"(one of: {', '.join(datasets.DATASETS)})",
     )
     add_data_root(parser)
+    parser.add_argument(
+        "--force",
+        action="store_true",
+        help=f"generate a network of more than {LARGEST:,} connections",
+    )
     add_json(parser)
 
 
@@ -45,6 +51,7 @@ def run(args: argparse.Namespace) -> None:
     require_amaranth()
     options = options_of(args)
     network = open_network(args.model, args.pixels)
+    check_size(network, force=args.force)
     images = None
     if args.data:
         dataset = datasets.find(args.data)

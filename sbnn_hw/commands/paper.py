@@ -1,4 +1,4 @@
-"""``sbnn-hw paper``: the paper's tables and figures, beside what is counted or measured here."""
+"""``sbnn-hw paper``: the paper's tables and figures, and what is counted or measured here."""
 
 import argparse
 import importlib.util
@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         type=int,
         choices=[layout.number for layout in LAYOUTS],
-        help="print this table alone, and draw only if --out, --models or --state is given: "
+        help="print only this table; draw figures only with --out, --models or --state. Tables: "
         + "; ".join(f"{layout.number} {layout.title}" for layout in LAYOUTS).replace("%", "%%"),
     )
     parser.add_argument(
@@ -41,15 +41,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         nargs="+",
         default=[],
-        help="checkpoints (.pt) for the figure of kernels, such as 50, 95 and 99 %% sparse "
-        "(default: the runs measured here)",
+        help="checkpoints (.pt) that the figure of kernels shows, such as 50, 95 and 99 %% sparse "
+        "ones (default: the runs measured here)",
     )
     parser.add_argument(
         "--state",
         metavar="STATE",
         type=Path,
-        help="training state (.state.pt) whose latent weights the figure of distortion shows "
-        "(default: the runs measured here)",
+        help="training state (.state.pt) whose weights, before they become binary, the figure of "
+        "distortion shows (default: the runs measured here)",
     )
     parser.add_argument(
         "--published",
@@ -62,13 +62,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         type=Path,
         default=measured_runs.SHIPPED,
-        help="runs of bench/cifar_ablation.py to read in place of those that ship",
+        help="runs of bench/cifar_ablation.py to read instead of those that are installed",
     )
     add_json(parser)
 
 
 def run(args: argparse.Namespace) -> None:
-    """Print the tables, draw the figures."""
+    """Print the tables and draw the figures."""
     require_torch()
     draw = args.table is None or bool(args.out or args.models or args.state)
     if draw and importlib.util.find_spec("matplotlib") is None:

@@ -5,7 +5,7 @@ import json
 import logging
 from pathlib import Path
 
-from sbnn_hw.errors import UsageError
+from sbnn_hw.errors import OutputRefused, UsageError
 from sbnn_hw.flow.report import JSON
 from sbnn_hw.hardware import Folder, require_amaranth
 
@@ -110,5 +110,5 @@ def _make_link(link: Path, port: str) -> Path:
         link.unlink(missing_ok=True)
         link.symlink_to(port)
     except OSError as error:
-        raise UsageError(f"Cannot make the link {link}: {error.strerror}") from None
+        raise OutputRefused(f"Cannot make the link {link}: {error.strerror}") from None
     return link

@@ -112,7 +112,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="start from a recipe (`sbnn-hw models` lists them); options override it",
     )
-    parser.add_argument("--resume", action="store_true", help="go on from where a run was stopped")
+    existing = parser.add_mutually_exclusive_group()
+    existing.add_argument(
+        "--resume", action="store_true", help="go on from where a run was stopped"
+    )
+    existing.add_argument(
+        "--replace", action="store_true", help="start over, and overwrite what is at --out"
+    )
     add_json(parser)
     for title, options in OPTIONS.items():
         group = parser.add_argument_group(title)
@@ -191,7 +197,12 @@ def run(args: argparse.Namespace) -> None:
         raise UsageError(str(error)) from None
     with process_group():
         checkpoint = train(
-            config, args.out, data_root=args.data_root, resume=args.resume, talk=logger.info
+            config,
+            args.out,
+            data_root=args.data_root,
+            resume=args.resume,
+            replace=args.replace,
+            talk=logger.info,
         )
         if not is_first():
             return

@@ -5,6 +5,7 @@ be looked at by itself.
 """
 
 from sbnn_hw.flow.build import build
-from sbnn_hw.flow.plan import TOOLCHAINS, UNTIL, Plan, default_folder
+from sbnn_hw.flow.plan import BOARD, TOOLCHAINS, UNTIL, Plan, default_folder
+from sbnn_hw.flow.report import load_command
 
-__all__ = ["TOOLCHAINS", "UNTIL", "Plan", "build", "default_folder"]
+__all__ = ["BOARD", "TOOLCHAINS", "UNTIL", "Plan", "build", "default_folder", "load_command"]

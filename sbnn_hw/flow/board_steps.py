@@ -138,15 +138,15 @@ def route(flow: Flow, built: Built) -> None:
             if plan.toolchain != "auto" or plan.until == "bitstream":
                 raise
             built.missing = (
-                f"No timing was found for {target.name}, since Vivado is not on PATH: run "
-                f"{place}/build_top_axi.sh where it is"
+                "The timing is not known, since Vivado is not on PATH: run "
+                f"{BOARD}/build_top_axi.sh where it is"
                 if plan.board is None
-                else f"No bitstream was made for {target.name}, since neither Vivado nor openXC7 "
-                f"is on PATH: run {place}/build_shell.sh where Vivado is, or install openXC7"
+                else "There is no bitstream, since neither Vivado nor openXC7 is on PATH: install "
+                f"openXC7, or run {BOARD}/build_shell.sh where Vivado is"
             )
             return
     elif not routes(plan):
-        built.missing = f"No timing was found for {target.name}: it has no board, and so no pins"
+        built.missing = "The timing is not known: a part without a board has no pins to route to"
         return
     stages = [stage["name"] for stage in built.description["stages"]]
     bitstream = None if plan.board is None else BITSTREAMS[target.family]

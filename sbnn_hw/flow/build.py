@@ -8,7 +8,7 @@ from typing import Any
 
 from sbnn_hw.errors import Disagreement, OutputRefused, SbnnError, TimingMissed
 from sbnn_hw.files import exclusive
-from sbnn_hw.fit import check_fit
+from sbnn_hw.fit import check_fit, check_size
 from sbnn_hw.flow.board_steps import check_shell, route, synthesise_all
 from sbnn_hw.flow.context import Flow
 from sbnn_hw.flow.network_steps import (
@@ -19,7 +19,7 @@ from sbnn_hw.flow.network_steps import (
     generate,
     simulate,
 )
-from sbnn_hw.flow.plan import BITSTREAMS, Built, Plan, require_tools
+from sbnn_hw.flow.plan import LEFT, UNTIL, Built, Plan, left_by, require_tools
 from sbnn_hw.flow.report import HTML, JSON, make_report
 from sbnn_hw.flow.steps import NOTES, Steps
 from sbnn_hw.hardware import AGREEMENT, DESCRIPTION
@@ -42,7 +42,9 @@ def build(plan: Plan, progress: Callable[[str, str], None] | None = None) -> dic
     _check_folder(plan.out)
     try:
         with exclusive(plan.out / JSON):
-            results = (JSON, HTML, *sorted(set(BITSTREAMS.values())))
+            # What a longer build left does not hold good either, once a step is done again.
+            beyond = [step for step in UNTIL if not plan.reaches(step)]
+            results = (JSON, HTML, *LEFT["bitstream"], *left_by(*beyond))
             return _walk(Flow(plan, Steps(plan.out, say, results), tools, say))
     except SbnnError:
         # A model that was refused leaves no folder behind.
@@ -71,9 +73,9 @@ def _walk(flow: Flow) -> dict[str, Any]:
     problem: Exception | None = None
     if plan.reaches("rtl"):
         choose_clock(flow, built)
-        if plan.reaches("synthesis"):
-            # At once: a network that is far too large need not even be generated.
-            built.fit = check_fit(network, plan.target, force=plan.force)
+        # At once: a network that is far too large need not even be generated.
+        built.fit = check_fit(network, plan.target, force=plan.force)
+        check_size(network, force=plan.force)
         generate(flow, built, choose_options(flow, built), images)
         if plan.reaches("synthesis"):
             built.fit = check_fit(network, plan.target, built.description, force=plan.force)

@@ -14,7 +14,7 @@ from sbnn_hw.datasets import Images
 from sbnn_hw.errors import DataMissing, ModelRejected, ToolMissing
 from sbnn_hw.fit import need
 from sbnn_hw.flow.context import Flow
-from sbnn_hw.flow.plan import Built, xilinx_toolchain
+from sbnn_hw.flow.plan import UNTIL, Built, left_by, xilinx_toolchain
 from sbnn_hw.flow.steps import code_digest, file_digest
 from sbnn_hw.hardware import (
     AGREEMENT,
@@ -46,8 +46,11 @@ def fold(flow: Flow) -> tuple[Network, str | None]:
 
     def make() -> tuple[Any, list[str]]:
         network = open_network(model, flow.plan.pixels)
+        if (before or {}).get("network") != network.digest:
+            # Nothing of another network may stay, however far this build gets.
+            flow.steps.remove(left_by(*UNTIL))
         netlist.save(network, flow.plan.out / NETLIST)
-        return {"data": _trained_on(model)}, [NETLIST]
+        return {"data": _trained_on(model), "network": network.digest}, [NETLIST]
 
     packages = ["sbnn_hw.fold", "sbnn_hw.models", "sbnn_hw.netlist"]
     if model.suffix.lower() == ".pt":
@@ -62,6 +65,7 @@ def fold(flow: Flow) -> tuple[Network, str | None]:
         "onnx": flow.tools.get("onnx"),
         "pixels": flow.plan.pixels,
     }
+    before = flow.steps.last("netlist")
     found = flow.steps.run("netlist", reads, make)
     return netlist.load(flow.plan.out / NETLIST), found["data"]
 

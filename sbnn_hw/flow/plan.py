@@ -8,27 +8,37 @@ from pathlib import Path
 from typing import Any
 
 from sbnn_hw.boards.clocks import ClockPlan, plan_clock
-from sbnn_hw.boards.nextpnr import find_nextpnr
+from sbnn_hw.boards.nextpnr import choose_nextpnr
 from sbnn_hw.boards.openxc7 import find_openxc7, require_openxc7
 from sbnn_hw.boards.table import Board, Part
 from sbnn_hw.boards.vivado import find_vivado
 from sbnn_hw.errors import ModelRejected, ToolMissing, UsageError
 from sbnn_hw.fit import Need
-from sbnn_hw.hardware import require_amaranth
+from sbnn_hw.flow.steps import NOTES
+from sbnn_hw.hardware import (
+    AGREEMENT,
+    AXI,
+    DESCRIPTION,
+    NETLIST,
+    VERILOG,
+    require_amaranth,
+)
 from sbnn_hw.models import require_torch
 from sbnn_hw.netlist import Network
 from sbnn_hw.qonnx.read import require_onnx
 from sbnn_hw.tools import version_of
-from sbnn_hw.yosys import find_yosys
+from sbnn_hw.yosys import choose_yosys
 
 __all__ = [
     "BITSTREAMS",
     "BOARD",
+    "LEFT",
     "TOOLCHAINS",
     "UNTIL",
     "Built",
     "Plan",
     "default_folder",
+    "left_by",
     "require_tools",
     "routes",
     "xilinx_toolchain",
@@ -44,6 +54,20 @@ BITSTREAMS = {"xc7": "design.bit", "ecp5": "design.bit", "ice40": "design.bin"}
 BOARD = "board"
 
 TOOLCHAINS = ("auto", "vivado", "openxc7")
+
+#: What each step leaves in the build's folder, next to its note.
+LEFT: dict[str, tuple[str, ...]] = {
+    "netlist": (NETLIST,),
+    "rtl": (VERILOG, AXI, DESCRIPTION, "tests/"),
+    "simulation": (AGREEMENT,),
+    "synthesis": (f"{BOARD}/",),
+    "bitstream": tuple(sorted(set(BITSTREAMS.values()))),
+}
+
+
+def left_by(*steps: str) -> list[str]:
+    """Return what steps leave in the build's folder, their notes too."""
+    return [name for step in steps for name in (*LEFT[step], f"{NOTES}/{step}.json")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,7 +169,6 @@ def require_tools(plan: Plan) -> dict[str, str]:
     if plan.model.suffix.lower() == ".onnx":
         require_onnx()
     packages = ["numpy"]
-    programs = {}
     stated = {"python": platform.python_version()}
     if plan.model.suffix.lower() == ".pt":
         packages.append("torch")
@@ -155,7 +178,7 @@ def require_tools(plan: Plan) -> dict[str, str]:
         require_amaranth()
         _check_options(plan)
         packages.append("amaranth")
-        programs["yosys"] = find_yosys()
+        stated["yosys"] = choose_yosys().version
         if plan.board is not None and plan.board.pins is None and plan.reaches("synthesis"):
             if importlib.util.find_spec("amaranth_boards") is None:
                 raise ToolMissing(
@@ -168,15 +191,14 @@ def require_tools(plan: Plan) -> dict[str, str]:
         verilator, compiler = require()
         stated |= {"verilator": verilator.version, "compiler": compiler.version}
     if plan.reaches("bitstream") and plan.target.family != "xc7" and routes(plan):
-        programs["nextpnr"] = find_nextpnr(plan.target.family).place
+        stated["nextpnr"] = choose_nextpnr(plan.target.family).version
     if plan.until == "bitstream" and plan.board is None:
         raise UsageError(f"There is no bitstream for {plan.target.name} without a board (--board)")
     if plan.target.family == "xc7" and (
         plan.until == "bitstream" or (plan.toolchain != "auto" and plan.reaches("bitstream"))
     ):
         xilinx_toolchain(plan)
-    stated |= {name: version_of(name) for name in packages}
-    return stated | {name: version_of(path) for name, path in programs.items()}
+    return stated | {name: version_of(name) for name in packages}
 
 
 def _check_options(plan: Plan) -> None:
@@ -212,6 +234,6 @@ def xilinx_toolchain(plan: Plan) -> str:
             return "openxc7"
     raise ToolMissing(
         f"A bitstream for {plan.target.name} needs Vivado or openXC7 on PATH, and neither is: "
-        f"install one, or build without --until bitstream and run {plan.out / BOARD}/build_*.sh "
-        "where Vivado is"
+        "install one, or build without --until bitstream, which names the script to run where "
+        "Vivado is"
     )

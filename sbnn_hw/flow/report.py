@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 from dataclasses import asdict
 from typing import Any
 
@@ -9,11 +10,11 @@ from sbnn_hw import __version__, bops
 from sbnn_hw.boards.protocol import OVERHEAD, Wire
 from sbnn_hw.boards.table import Board, Part
 from sbnn_hw.files import write_atomically
-from sbnn_hw.flow.plan import BITSTREAMS, Built, Plan
+from sbnn_hw.flow.plan import BITSTREAMS, BOARD, Built, Plan
 from sbnn_hw.flow.steps import Steps, value_digest
 from sbnn_hw.report import SCHEMA, check, render
 
-__all__ = ["HTML", "JSON", "make_report"]
+__all__ = ["HTML", "JSON", "load_command", "make_report"]
 
 JSON, HTML = "report.json", "report.html"
 
@@ -49,8 +50,9 @@ def _gather(plan: Plan, built: Built, steps: Steps, tools: dict[str, str]) -> di
     routed = built.routed
     return {
         "schema": SCHEMA,
-        # A name need not be text; what cannot be shown is shown as such.
-        "model": os.fsencode(plan.model).decode(errors="replace"),
+        # The name alone: where it lies is nobody else's business. It need not be text; what cannot
+        # be shown is shown as such.
+        "model": os.fsencode(plan.model.name).decode(errors="replace"),
         "network": network.digest,
         "board": target.name if isinstance(target, Board) else None,
         "board_title": target.title if isinstance(target, Board) else None,
@@ -84,7 +86,7 @@ def _gather(plan: Plan, built: Built, steps: Steps, tools: dict[str, str]) -> di
         if built.clock is None
         else {"baud": built.clock.baud.rate, "clocks_per_bit": built.clock.baud.divisor},
         "link": _link(target),
-        "load": _load(plan, target),
+        "load": load_command(target, _loaded(built, target)),
         "latency_cycles": latency,
         "initiation_interval": interval,
         "latency_ns": latency * 1e9 / clock_hz if latency is not None and clock_hz else None,
@@ -140,11 +142,18 @@ def _link(target: Board | Part) -> str | None:
     return target.link if target.uart is None else f"{target.link}: {target.uart.where}"
 
 
-def _load(plan: Plan, target: Board | Part) -> str | None:
-    """Return how a bitstream is brought to the board."""
+def _loaded(built: Built, target: Board | Part) -> str:
+    """Return the file that a board is loaded with, below the build's folder."""
+    if built.missing and target.family == "xc7":
+        return f"{BOARD}/shell.bit"
+    return BITSTREAMS[target.family]
+
+
+def load_command(target: Board | Part, file: str) -> str | None:
+    """Return the command that brings a bitstream to a board; None if none is known."""
     if not isinstance(target, Board) or not target.load:
         return None
-    return target.load.format(file=BITSTREAMS[target.family])
+    return target.load.format(file=shlex.quote(file))
 
 
 def _agreement(verdict: dict[str, Any]) -> dict[str, Any]:

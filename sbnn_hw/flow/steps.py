@@ -7,6 +7,7 @@ left no note, and a file that was changed by hand does not match its: both are d
 import hashlib
 import importlib.util
 import json
+import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -97,7 +98,8 @@ class Steps:
     progress : callable
         Called with the name of a step and what is to be said of it.
     results : sequence of str
-        Files that tell of all steps together; removed as soon as one is done anew.
+        Files and folders that hold good only as long as every step does: they are removed as soon
+        as one is done again.
     """
 
     def __init__(
@@ -132,11 +134,7 @@ class Steps:
             self._add(Done(name, digest, value, seconds, True, files[0]))
             return value
         # A note must not outlive what it tells of, nor results what they were made from.
-        for stale in (note, *(self.folder / name for name in self._results)):
-            try:
-                stale.unlink(missing_ok=True)
-            except OSError as error:
-                raise OutputRefused(f"Cannot write {stale}: {error.strerror or error}") from None
+        self.remove((f"{NOTES}/{name}.json", *self._results))
         started = time.perf_counter()
         value, names = make()
         seconds = time.perf_counter() - started
@@ -153,6 +151,25 @@ class Steps:
         value = json.loads(text)["value"]
         self._add(Done(name, digest, value, seconds, False, files[0]))
         return value
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Remove files, and folders, whose names end in a slash, as far as they are there."""
+        for name in names:
+            stale = self.folder / name
+            try:
+                if name.endswith("/") and stale.is_dir():
+                    shutil.rmtree(stale)
+                else:
+                    stale.unlink(missing_ok=True)
+            except OSError as error:
+                raise OutputRefused(f"Cannot write {stale}: {error.strerror or error}") from None
+
+    def last(self, name: str) -> Any:
+        """Return what a step found out the last time, whatever it read; None if it left no note."""
+        try:
+            return json.loads((self.folder / NOTES / f"{name}.json").read_text("utf-8"))["value"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
 
     def _add(self, done: Done) -> None:
         self.done.append(done)

@@ -16,12 +16,12 @@ import hashlib
 import json
 import struct
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
 from sbnn_hw.errors import ModelRejected
-from sbnn_hw.files import write_atomically
+from sbnn_hw.files import opened_model, write_atomically
 from sbnn_hw.netlist.edges import Edge
 from sbnn_hw.netlist.form import ARRAY, Array, Arrays, Damaged, Write, get
 from sbnn_hw.netlist.network import Network, Stage
@@ -114,7 +114,7 @@ def to_bytes(network: Network) -> bytes:
     return content + hashlib.sha256(content).digest()
 
 
-def save(network: Network, path: Path) -> None:
+def save(network: Network, path: str | Path) -> None:
     """Write the file of a network, whole or not at all."""
     content = to_bytes(network)
     write_atomically(path, lambda file: file.write(content))
@@ -204,15 +204,10 @@ def read_network(text: Any, read: Arrays) -> Network:
     )
 
 
-def load(path: Path) -> Network:
+def load(path: str | Path) -> Network:
     """Read the file of a network and check all of it."""
-    try:
-        with path.open("rb") as file:
-            content = _read_all(file)
-    except FileNotFoundError:
-        raise ModelRejected(f"No netlist at {path} (make one with `sbnn-hw fold`)") from None
-    except OSError as error:
-        raise ModelRejected(f"Cannot read {path}: {error.strerror or error}") from None
+    with opened_model(path, "netlist", "make one with `sbnn-hw fold`") as file:
+        content = memoryview(file.read())
     if content[:8] != MAGIC:
         raise ModelRejected(f"{path} is not a netlist (make one with `sbnn-hw fold`)")
     if len(content) < 48 or hashlib.sha256(content[:-32]).digest() != content[-32:]:
@@ -236,7 +231,3 @@ def load(path: Path) -> Network:
     except ModelRejected as error:
         raise ModelRejected(f"{path}: {error}") from None
     return network
-
-
-def _read_all(file: BinaryIO) -> memoryview:
-    return memoryview(file.read())

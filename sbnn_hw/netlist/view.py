@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from sbnn_hw.errors import ModelRejected
-from sbnn_hw.files import write_atomically
+from sbnn_hw.files import opened_model, write_atomically
 from sbnn_hw.netlist import file
 from sbnn_hw.netlist.form import Array, Damaged, get
 from sbnn_hw.netlist.network import Network
@@ -123,28 +123,22 @@ class _Lists:
         """Nothing is left over in lists."""
 
 
-def save_view(network: Network, path: Path) -> None:
+def save_view(network: Network, path: str | Path) -> None:
     """Write a network as JSON, whole or not at all."""
     text = json.dumps(to_view(network), sort_keys=True, separators=(",", ":")) + "\n"
     write_atomically(path, lambda out: out.write(text.encode("ascii")))
 
 
-def load_view(path: Path) -> Network:
+def load_view(path: str | Path) -> Network:
     """Read a network that is written as JSON."""
+    with opened_model(path, "view of a netlist", "make one with `sbnn-hw export`") as out:
+        content = out.read(LARGEST + 1)
+    if len(content) > LARGEST:
+        raise ModelRejected(f"{path} is larger than the {LARGEST:,} bytes that are read")
     try:
-        if path.stat().st_size > LARGEST:
-            raise ModelRejected(f"{path} is larger than the {LARGEST:,} bytes that are read")
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise ModelRejected(
-            f"No view of a netlist at {path} (make one with `sbnn-hw export`)"
-        ) from None
-    except OSError as error:
-        raise ModelRejected(f"Cannot read {path}: {error.strerror or error}") from None
+        view = json.loads(content.decode("utf-8"))
     except UnicodeDecodeError as error:
         raise ModelRejected(f"{path} is not text (byte {error.start:,})") from None
-    try:
-        view = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ModelRejected(f"{path} is not JSON ({error})") from None
     try:

@@ -1,1 +1,1 @@
-"""The paper's tables and figures: what was published beside what is counted or measured here."""
+"""The paper's tables and figures: what was published next to what is counted or measured."""

@@ -95,7 +95,7 @@ def load_measured(path: Path) -> Measured:
         )
     except _Wrong as wrong:
         raise DataMissing(
-            f"{path} does not hold runs: {wrong}; write it anew with bench/cifar_ablation.py"
+            f"{path} does not hold runs: {wrong}; write it again with bench/cifar_ablation.py"
         ) from None
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from sbnn_hw.errors import UsageError
 from sbnn_hw.paper.layout import LAYOUTS
 
-__all__ = ["SHIPPED", "Number", "Published", "Source", "Unplaced", "load_published"]
+__all__ = ["SHIPPED", "Number", "Published", "Source", "load_published"]
 
 SHIPPED = Path(__file__).with_name("published.toml")
 
@@ -36,23 +36,11 @@ class Number:
 
 
 @dataclass(frozen=True)
-class Unplaced:
-    """A number whose row is not certain."""
-
-    table: str
-    what: str
-    value: Decimal
-    unit: str
-    source: Source
-
-
-@dataclass(frozen=True)
 class Published:
     """All published numbers, by table, row and column; the first of a cell was given first."""
 
     sources: dict[str, Source]
     cells: dict[tuple[str, str, str], tuple[Number, ...]]
-    unplaced: tuple[Unplaced, ...]
 
     def cell(self, table: str, row: str, column: str) -> tuple[Number, ...]:
         """Return the numbers of a cell, of which there may be none."""
@@ -63,7 +51,6 @@ def load_published(*paths: Path) -> Published:
     """Read files of published numbers; a later file's number replaces one of the same source."""
     sources: dict[str, Source] = {}
     cells: dict[tuple[str, str, str], dict[str, Number]] = {}
-    unplaced: list[Unplaced] = []
     for path in paths:
         content = _read(path)
         try:
@@ -71,12 +58,9 @@ def load_published(*paths: Path) -> Published:
             for key, number in _numbers(content.get("numbers", []), sources).items():
                 table, row, column, source = key
                 cells.setdefault((table, row, column), {})[source] = number
-            unplaced += [_unplaced(entry, sources) for entry in content.get("unplaced", [])]
         except _Wrong as wrong:
             raise UsageError(f"{path}: {wrong}") from None
-    return Published(
-        sources, {key: tuple(cell.values()) for key, cell in cells.items()}, tuple(unplaced)
-    )
+    return Published(sources, {key: tuple(cell.values()) for key, cell in cells.items()})
 
 
 class _Wrong(Exception):
@@ -93,12 +77,10 @@ def _read(path: Path) -> dict[str, Any]:
         content = tomllib.loads(text, parse_float=Decimal)
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{path} is not TOML: {error}") from None
-    unknown = sorted(content.keys() - {"sources", "numbers", "unplaced"})
+    unknown = sorted(content.keys() - {"sources", "numbers"})
     if unknown:
-        raise UsageError(
-            f"{path}: published numbers have sources, numbers and unplaced, not {unknown[0]!r}"
-        )
-    for key, kind in (("sources", dict), ("numbers", list), ("unplaced", list)):
+        raise UsageError(f"{path}: published numbers have sources and numbers, not {unknown[0]!r}")
+    for key, kind in (("sources", dict), ("numbers", list)):
         value = content.get(key, kind())
         inside = value.values() if isinstance(value, dict) else value
         if not isinstance(value, kind) or not all(isinstance(entry, dict) for entry in inside):
@@ -168,24 +150,7 @@ def _decimal(value: object, what: str, unit: str) -> Decimal:
         raise _Wrong(f"{what} must be a number, not {value!r}")
     number = Decimal(value)
     # A reduction may be negative: two bits are added to each kernel.
-    low, high = (-100, 100) if unit == "%" else (0, 10**6)
+    low, high = (0, 10**6) if unit == "×10⁸" else (-100, 100)
     if not number.is_finite() or not low <= number <= high:
         raise _Wrong(f"{what} must be between {low} and {high}, not {value}")
     return number
-
-
-def _unplaced(entry: dict[str, Any], sources: dict[str, Source]) -> Unplaced:
-    if entry.keys() != {"table", "what", "value", "unit", "source"}:
-        raise _Wrong("what is unplaced must have table, what, value, unit and source")
-    if entry["table"] not in [layout.key for layout in LAYOUTS]:
-        names = ", ".join(layout.key for layout in LAYOUTS)
-        raise _Wrong(f"table must be one of {names}, not {entry['table']!r}")
-    if entry["unit"] not in ("%", "×10⁸") or not isinstance(entry["what"], str):
-        raise _Wrong(f"the unit of {entry['what']!r} must be % or ×10⁸, not {entry['unit']!r}")
-    return Unplaced(
-        entry["table"],
-        entry["what"],
-        _decimal(entry["value"], entry["what"], entry["unit"]),
-        entry["unit"],
-        _source(entry["source"], sources),
-    )

@@ -18,11 +18,11 @@ def legend(published: Published) -> str:
         for source in published.sources.values()
     ]
     lines += [
-        "  c  counted here, on the architecture itself (train/metrics.py), or from the published",
-        "     numbers where that is said; = or ≠ says whether it is, at the digits printed, the",
-        "     first number of its cell",
+        "  c  counted here: on the architecture itself (train/metrics.py), or from other published",
+        "     numbers where the cell says so. = or ≠ tells whether the count gives the first",
+        "     number of the cell, at the digits printed",
         "  m  measured here: the mean over seeds, ± half of their range",
-        "  not entered: published, but not known to this installation",
+        "  –  not printed, and neither counted nor measured here",
     ]
     return "\n".join(lines)
 
@@ -42,17 +42,17 @@ def render(table: Table) -> str:
         lines.append(line.rstrip())
     lines.append("")
     for note in table.notes:
-        lines += textwrap.wrap(note, WIDTH, subsequent_indent="  ", break_long_words=False)
+        lines += textwrap.wrap(
+            note, WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+        )
     return "\n".join(lines)
 
 
 def _cell(entries: tuple[Entry, ...] | None, column: Column) -> str:
-    if entries is None:
-        return "–"
+    if not entries:
+        return "–" if entries is None or column.published else "not measured yet"
     published = [entry for entry in entries if entry.kind == "published"]
     text = ", ".join(f"{entry.text} {entry.mark}" for entry in published)
-    if not published:
-        text = "not entered" if column.published else "" if entries else "not measured yet"
     for entry in entries:
         if entry.kind == "published":
             continue

@@ -41,7 +41,7 @@ Array = npt.NDArray[Any]
 _OPSET, _IR = 13, 8
 
 
-def save_network(network: Network, path: Path) -> None:
+def save_network(network: Network, path: str | Path) -> None:
     """Write the ONNX file of a network, whole or not at all."""
     content = export_network(network)
     write_atomically(path, lambda file: file.write(content))

@@ -47,6 +47,7 @@ SUPPORTED = (
 )
 
 _QUANTISERS = ("BipolarQuant", "Quant", "MultiThreshold", "Sign")
+_LAYERS = ("MatMul", "Gemm", "Conv")
 #: What ONNX computes in the type of what it is given.
 _TYPED = ("Mul", "Div", "Add", "Sub", "Neg", "Sign", "MatMul", "Gemm", "Conv", "BatchNormalization")
 
@@ -75,7 +76,9 @@ class Imported:
     pixels: str
 
 
-def import_network(path: Path, *, pixels: str | None = None, drop_unread: bool = True) -> Imported:
+def import_network(
+    path: str | Path, *, pixels: str | None = None, drop_unread: bool = True
+) -> Imported:
     """Import a file; ``pixels`` tells how pixels are fed, where the file does not."""
     if pixels is not None and pixels not in PIXELS:
         raise UsageError(f"Pixels must be one of {', '.join(PIXELS)}, not {pixels!r}")
@@ -321,9 +324,30 @@ class _Import:
 
     def _decided(self, x: Values) -> Values:
         if x.pixels == "auto":
-            self.pixels = guess(x.scale, x.offset)
+            try:
+                self.pixels = guess(x.scale, x.offset)
+            except ModelRejected:
+                self._check_quantisers()
+                raise
             return replace(x, pixels=self.pixels)
         return x
+
+    def _check_quantisers(self) -> None:
+        """Refuse the first quantiser of sums that cannot be mapped, however pixels are fed."""
+        images, sums = {self.graph.input.name}, set[str]()
+        for node in self.graph.nodes:
+            given, made = set(node.inputs[:2]), set(node.outputs)
+            if node.op in _LAYERS and given & images:
+                sums |= made
+            elif node.op in _QUANTISERS and given & sums:
+                if all(name in self.tensors for name in node.inputs[1:] if name):
+                    found = {at: self.tensors.get(name) for at, name in enumerate(node.inputs)}
+                    rule_of(node, {at: c for at, c in found.items() if isinstance(c, Constant)})
+                images |= made
+            elif given & sums:
+                sums |= made
+            elif given & images:
+                images |= made
 
     def _last(self, node: Node) -> bool:
         """Whether no quantiser follows, so that the sums are scores."""

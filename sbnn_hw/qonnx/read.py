@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sbnn_hw.errors import ModelRejected, ToolMissing
+from sbnn_hw.files import opened_model
 from sbnn_hw.qonnx.constants import Constant
 from sbnn_hw.qonnx.graph import Graph, Input, Node, shown
 
@@ -67,29 +68,24 @@ def require_onnx() -> None:
         raise ToolMissing("ONNX files need the onnx package (pip install 'sbnn-hw[qonnx]')")
 
 
-def read_graph(path: Path) -> Graph:
+def read_graph(path: str | Path) -> Graph:
     """Read a file and return its graph; what is wrong is said in one sentence."""
     require_onnx()
-    try:
-        with path.open("rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            if size > LARGEST:
-                raise ModelRejected(
-                    f"it has {size:,} bytes, more than the {LARGEST:,} that are read"
-                )
-            _walk(file, size)
-            file.seek(0)
-            content = file.read(LARGEST + 1)
-    except FileNotFoundError:
-        raise ModelRejected(f"No ONNX file at {path}") from None
-    except OSError as error:
-        raise ModelRejected(f"Cannot read {path}: {error.strerror or error}") from None
-    except ModelRejected as error:
-        raise ModelRejected(f"{path}: {shown(str(error), 1000)}") from None
-    try:
-        return _graph(_parse(content))
-    except ModelRejected as error:
-        raise ModelRejected(f"{path}: {shown(str(error), 1000)}") from None
+    with opened_model(path, "ONNX file") as file:
+        try:
+            return _graph(_parse(_content(file)))
+        except ModelRejected as error:
+            raise ModelRejected(f"{path}: {shown(str(error), 1000)}") from None
+
+
+def _content(file: BinaryIO) -> bytes:
+    """Return what a file holds, after its structure is walked through."""
+    size = os.fstat(file.fileno()).st_size
+    if size > LARGEST:
+        raise ModelRejected(f"it has {size:,} bytes, more than the {LARGEST:,} that are read")
+    _walk(file, size)
+    file.seek(0)
+    return file.read(LARGEST + 1)
 
 
 # The outer structure

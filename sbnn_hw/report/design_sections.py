@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from pathlib import PurePath
 from typing import Any
 
 from sbnn_hw.report import charts, pieces, verdicts
@@ -36,7 +37,7 @@ def heading(report: dict[str, Any]) -> Markup:
     return tag(
         "div",
         tag("p", "sbnn-hw build report", class_="eyebrow"),
-        tag("h1", report["model"]),
+        tag("h1", pieces.model_name(report)),
         tag("p", where, class_="lead"),
         tag("div", [pieces.verdict_box(verdict) for verdict in found], class_="verdicts"),
     )
@@ -56,9 +57,11 @@ def summary(report: dict[str, Any]) -> pieces.Section:
     right = pieces.right_answers(report)
     tiles = [
         pieces.tile(
-            "LUTs of the network",
+            "LUTs in the network",
             report["luts"],
-            note=None if with_shell is None else f"{number(with_shell)} with the shell",
+            note=None
+            if with_shell is None
+            else f"{number(with_shell)} with the {pieces.around(report)}",
             missing="not synthesised",
         ),
         pieces.tile(
@@ -70,7 +73,7 @@ def summary(report: dict[str, Any]) -> pieces.Section:
         pieces.tile(
             "Connections",
             report["connections"],
-            note=None if density is None else f"{share(density)} of the weights are ones",
+            note=None if density is None else f"{share(density)} of the weights are 1",
         ),
         pieces.tile("Test accuracy", report["accuracy"], show=share, note=right),
         pieces.tile(
@@ -91,18 +94,19 @@ def summary(report: dict[str, Any]) -> pieces.Section:
             if report["latency_cycles"] is None
             else pieces.plural(report["latency_cycles"], "cycle"),
         ),
-        pieces.tile("Operations an image", bops["static"], note=saved, missing="not counted"),
+        pieces.tile("Operations per image", bops["static"], note=saved, missing="not counted"),
     ]
     facts: list[tuple[str, Child]] = [
+        ("Model", PurePath(report["model"]).name or report["model"]),
         ("Board", report["board"] or pieces.absent("none")),
         ("Part", report["part"] or pieces.absent("not known")),
         ("Family", report["family"] or pieces.absent("not known")),
         ("Input", _input(report)),
         ("Classes", number(report["output"]["classes"])),
         ("Weights", pieces.known(report["weights"], "not known")),
-        ("Ones, as trained", pieces.known(report["ones"], "not known")),
-        ("Levels of tables per stage", pieces.known(report["levels_per_stage"], "not known")),
-        ("Bitstream", report["bitstream"] or pieces.absent("not made")),
+        ("Weights that are 1", pieces.known(report["ones"], "not known")),
+        ("LUT levels per stage", pieces.known(report["levels_per_stage"], "not known")),
+        *([("Bitstream", report["bitstream"])] if report["bitstream"] else []),
         ("Network", tag("code", report["network"][:16], title=report["network"])),
     ]
     return pieces.section(
@@ -111,7 +115,6 @@ def summary(report: dict[str, Any]) -> pieces.Section:
         None,
         tag("dl", tiles, class_="tiles"),
         pieces.facts(facts),
-        tag("p", report["missing"], class_="quiet") if report["missing"] else None,
     )
 
 
@@ -130,17 +133,13 @@ def pipeline(report: dict[str, Any]) -> pieces.Section:
     """Return the block diagram: input, stages, class, with the widths of what lies between."""
     edge, output, stages = report["input"], report["output"], report["stages"]
     most = max((stage["tables"] or 0 for stage in stages), default=0)
-    blocks = [
-        tag(
-            "div",
-            _block("Input", [_input(report)], look="end"),
-            class_="hop first",
-        )
-    ]
+    hops = []
+    block = _block("Input", [_input(report)], look="end")
     wires: str | None = _words_in(edge)
     spoken = [f"input {_input(report)}"]
     for stage in stages:
-        blocks.append(_hop(wires, _stage_block(stage, most)))
+        hops.append(_hop(block, wires))
+        block = _stage_block(stage, most)
         spoken.append(_stage_spoken(stage))
         # A stage without hardware of its own, as flattening, passes on what it gets.
         if stage["width"] != 0:
@@ -148,7 +147,8 @@ def pipeline(report: dict[str, Any]) -> pieces.Section:
     if output["width"] is not None:
         wires = _bits(output["width"])
     answer = f"one of {number(output['classes'])}"
-    blocks.append(_hop(wires, _block("Class", [answer], look="end")))
+    last = tag("div", _block("Class", [answer], look="end"), class_="hop")
+    hops += [_hop(block, wires), last]
     spoken.append(f"class, {answer}")
     rows = [
         (
@@ -183,12 +183,12 @@ def pipeline(report: dict[str, Any]) -> pieces.Section:
         _pace(report),
         pieces.figure(
             f"Block diagram of the pipeline: {'; '.join(spoken)}.",
-            tag("div", blocks, class_="pipeline"),
+            tag("div", hops, class_="pipeline"),
         ),
         tag(
             "p",
-            "Tables and registers of a stage are those that the generator wrote; the bar compares "
-            "the stages' tables. Dashed blocks are wires only.",
+            "LUTs and flip-flops (FFs) are those in the generated Verilog; the bars compare the "
+            "LUTs of the stages. Dashed blocks are only wires.",
             class_="quiet",
         ),
         pieces.table(head, rows, "Stages as a table") if rows else None,
@@ -200,11 +200,12 @@ def _pace(report: dict[str, Any]) -> str | None:
     words = []
     if latency is not None:
         words.append(
-            f"An image takes {pieces.plural(latency, 'cycle')} from its first word to its class."
+            f"An image takes {pieces.plural(latency, 'cycle')} from its first input word to its "
+            "class."
         )
     if interval is not None:
         every = "every cycle" if interval == 1 else f"every {number(interval)} cycles"
-        words.append(f"A new one can follow {every}.")
+        words.append(f"A new image can start {every}.")
     return " ".join(words) or None
 
 
@@ -219,9 +220,10 @@ def _bits(width: int | None) -> str | None:
     return None if width is None else pieces.plural(width, "bit")
 
 
-def _hop(wires: str | None, block: Markup) -> Markup:
+def _hop(block: Markup, wires: str | None) -> Markup:
+    """Return a block with the arrow that leaves it: where a line ends, it leads to the next."""
     edge = tag("div", tag("span", wires), tag("span", class_="wire"), class_="edge")
-    return tag("div", edge, block, class_="hop")
+    return tag("div", block, edge, class_="hop")
 
 
 def _block(name: str, lines: Sequence[str], *rest: Child, look: str = "") -> Markup:
@@ -246,7 +248,7 @@ def _stage_block(stage: dict[str, Any], most: int) -> Markup:
     if xi is not None:
         lines.append(f"ξ = {xi}")
     if wires_only:
-        return _block(stage["name"], [*lines, "wires only"], look="wires")
+        return _block(stage["name"], [*lines, "only wires"], look="wires")
     costs = []
     if stage["tables"] is not None:
         costs.append(pieces.plural(stage["tables"], "LUT"))
@@ -291,11 +293,11 @@ def utilisation(report: dict[str, Any]) -> pieces.Section:
     if rows:
         legend = [("core", "network")]
         if any(row.shell is not None for row in rows):
-            legend.append(("shell", "shell: what the whole design takes beyond it"))
+            legend.append(("shell", f"{pieces.around(report)}: the rest of the design"))
         if any(row.capacity is not None for row in rows):
-            legend.append(("limit", "what the part has"))
+            legend.append(("limit", "available on the part"))
         if any(row.over for row in rows):
-            legend.append(("over", "beyond it"))
+            legend.append(("over", "more than the part has"))
         picture = (
             pieces.legend(*legend),
             pieces.figure(
@@ -319,7 +321,7 @@ def utilisation(report: dict[str, Any]) -> pieces.Section:
     if estimate["luts"] is not None and None not in (estimate["core"], estimate["shell"]):
         guess = (
             f"{number(estimate['luts'])} ({number(estimate['core'])} network, "
-            f"{number(estimate['shell'])} shell)"
+            f"{number(estimate['shell'])} {pieces.around(report)})"
         )
     by = report["counted_by"]
     return pieces.section(
@@ -330,12 +332,12 @@ def utilisation(report: dict[str, Any]) -> pieces.Section:
         picture,
         pieces.facts(
             [
-                ("Estimated LUTs, before synthesis", guess),
+                ("LUTs estimated before synthesis", guess),
                 ("Connections", number(report["connections"])),
                 *_placed(report),
             ]
         ),
-        pieces.table(("Cells", "Network", "Whole design", "Part has"), cells, "Cells as a table"),
+        pieces.table(("Cells", "Network", "Whole design", "Available"), cells, "Cells as a table"),
     )
 
 
@@ -392,13 +394,13 @@ def timing(report: dict[str, Any]) -> pieces.Section:
     verdict = verdicts.timing(report)
     found = report["timing"] or {"met": None, "worst": None, "tool": None}
     picture: Child = None
-    if target is not None or fmax is not None:
-        full = max(target or 0, fmax or 0) * 1.08 or 1
+    if fmax is not None:
+        full = max(target or 0, fmax) * 1.08 or 1
         look = "wrong" if verdict.state == "bad" else "right"
-        reached = [] if fmax is None else [Bar(0, fmax / full, look)]
+        reached = [Bar(0, fmax / full, look)]
         mark = None if target is None else target / full
         bound = "no target" if target is None else f"target {decimal(target)}{SPACE}MHz"
-        value = "Fmax not measured" if fmax is None else f"Fmax {decimal(fmax)}{SPACE}MHz"
+        value = f"Fmax {decimal(fmax)}{SPACE}MHz"
         picture = pieces.figure(
             f"Clock: {value}, {bound}.",
             tag(
@@ -406,7 +408,7 @@ def timing(report: dict[str, Any]) -> pieces.Section:
                 pieces.bar_row(
                     "Clock",
                     charts.bar(reached, mark=mark, height=22),
-                    (value if fmax is not None else pieces.absent(value), tag("small", bound)),
+                    (value, tag("small", bound)),
                     "bad" if verdict.state == "bad" else "",
                 ),
                 class_="rows",
@@ -415,7 +417,7 @@ def timing(report: dict[str, Any]) -> pieces.Section:
     uart = report["uart"]
     link: Child = pieces.absent("no serial line")
     if uart is not None:
-        link = f"{number(uart['baud'])} baud, {number(uart['clocks_per_bit'])} clocks a bit"
+        link = f"{number(uart['baud'])} baud, {number(uart['clocks_per_bit'])} clocks per bit"
     latency: Child = pieces.known(report["latency_cycles"])
     if report["latency_cycles"] is not None:
         latency = pieces.plural(report["latency_cycles"], "cycle")
@@ -425,14 +427,17 @@ def timing(report: dict[str, Any]) -> pieces.Section:
     facts: list[tuple[str, Child]] = [
         ("Latency", latency),
         (
-            "Between images",
+            "Interval between images",
             pieces.absent() if interval is None else pieces.plural(interval, "cycle"),
         ),
-        ("Images per second, core", _rate(report["images_per_second"])),
-        ("Images per second, over the line", _rate(report["link_images_per_second"])),
+        ("Images per second, network alone", _rate(report["images_per_second"])),
+        ("Images per second, over the serial line", _rate(report["link_images_per_second"])),
         ("Serial line", link),
-        ("Measured by", found["tool"] or pieces.absent("no tool")),
     ]
+    if target is not None:
+        facts.insert(0, ("Clock", f"{decimal(target)}{SPACE}MHz"))
+    if found["tool"]:
+        facts.append(("Measured by", found["tool"]))
     if found["worst"]:
         facts.append(("Worst path", found["worst"]))
     return pieces.section(
@@ -487,13 +492,12 @@ def steps(report: dict[str, Any]) -> pieces.Section:
     lead = pieces.plural(len(found), "step")
     if any(step["seconds"] is not None for step in found):
         lead += f" in {seconds(total)}"
-    lead += f", {number(cached)} of them up to date from an earlier build." if cached else "."
+    lead += f", {number(cached)} of them reused from an earlier build." if cached else "."
     return pieces.section(
         "steps",
         "Steps",
         lead,
         pieces.figure(f"Steps of the build: {'; '.join(spoken)}.", tag("div", rows, class_="rows")),
-        tag("p", report["missing"], class_="quiet") if report["missing"] else None,
     )
 
 
@@ -505,7 +509,7 @@ def tools(report: dict[str, Any]) -> pieces.Section:
     ]
     digests: list[tuple[str, Child]] = [
         ("sbnn-hw", report["version"]),
-        ("Form of report.json", number(report["schema"])),
+        ("Version of report.json", number(report["schema"])),
         ("Network", tag("code", report["network"])),
         ("All inputs", tag("code", report["digest"])),
     ]

@@ -15,7 +15,7 @@ from sbnn_hw.report.markup import (
     times,
 )
 
-__all__ = ["accuracy", "agreement", "fan_in", "kernels", "operations"]
+__all__ = ["accuracy", "agreement", "fan_in", "kernels", "operations", "terms"]
 
 
 #: Confused pairs of classes that are listed.
@@ -55,7 +55,7 @@ def operations(report: dict[str, Any]) -> pieces.Section:
             charts.bar([Bar(0, place(count), look)], grid=grid, height=11)
             for count, look in ((dense, "dense"), (sparse, "sparse"))
         ]
-        label = (name, tag("small", f"{number(q)} of it for q") if q else None)
+        label = (name, tag("small", f"{number(q)} of them for q") if q else None)
         last = index == len(layers)
         parts.append(pieces.bar_row(label, picture, value, "sum" if last else ""))
         spoken.append(f"{name} {number(dense)} dense, {number(sparse)} sparse")
@@ -65,10 +65,10 @@ def operations(report: dict[str, Any]) -> pieces.Section:
         parts.append(pieces.bar_row(None, charts.scale(labels), None))
         picture_of_all = (
             pieces.legend(
-                ("dense", "dense: 2N a neuron"), ("sparse", "sparse: one a connection, and q")
+                ("dense", "dense: 2N per neuron"), ("sparse", "sparse: one per connection, plus q")
             ),
             pieces.figure(
-                f"Binary operations an image on a logarithmic scale: {'; '.join(spoken)}.",
+                f"Binary operations per image on a logarithmic scale: {'; '.join(spoken)}.",
                 tag("div", parts, class_="rows"),
             ),
         )
@@ -77,7 +77,7 @@ def operations(report: dict[str, Any]) -> pieces.Section:
         equal = bops["measured"] == bops["static"]
     measured = pieces.known(bops["measured"], "not simulated")
     if equal is False:
-        measured = tag("strong", f"{number(bops['measured'])}, not the same", class_="wrong")
+        measured = tag("strong", f"{number(bops['measured'])}, which differs", class_="wrong")
     return pieces.section(
         "operations",
         "Operations",
@@ -92,7 +92,7 @@ def operations(report: dict[str, Any]) -> pieces.Section:
             ]
         ),
         pieces.table(
-            ("Layer", "Dense", "Sparse", "of it for q"),
+            ("Layer", "Dense", "Sparse", "Of these for q"),
             [
                 (name, number(dense), number(sparse), pieces.dash(q))
                 for name, dense, sparse, q in pairs
@@ -132,7 +132,7 @@ def fan_in(report: dict[str, Any]) -> pieces.Section:
             f"{taps / neurons:.1f} on average"
         )
         alone = f"{pieces.plural(idle, 'neuron')} with none" if idle else None
-        name = "Connections of a neuron"
+        name = "Connections per neuron"
         if data.width > 1:
             name += f", in steps of {number(data.width)}"
         panels.append(
@@ -194,7 +194,7 @@ def kernels(report: dict[str, Any]) -> pieces.Section | None:
                 ("K1, kernels with a single one", share(found["k1"])),
                 ("BOPs saved if both are dropped", share(found["bops_pr"])),
                 ("BOPs saved if all zeros are skipped", share(found["sparse_pr"])),
-                ("Storage saved against nine bits", share(found["bparams_pr"])),
+                ("Storage saved compared with nine bits", share(found["bparams_pr"])),
             ]
         ),
         pieces.table(
@@ -226,10 +226,10 @@ def agreement(report: dict[str, Any]) -> pieces.Section:
     facts: list[tuple[str, Child]] = [
         ("Images compared", number(vectors)),
         ("Different", number(wrong)),
-        ("Images are", found["images"] or pieces.absent("not known")),
-        ("Scores compared too", said.get(found["scores"], pieces.absent("not known"))),
+        ("Source of the images", found["images"] or pieces.absent("not known")),
+        ("Scores compared", said.get(found["scores"], pieces.absent("not known"))),
         ("Random stalls", said.get(found["stalls"], pieces.absent("not known"))),
-        ("Breaches of the stream rules", pieces.known(found["violations"])),
+        ("Violations of the stream protocol", pieces.known(found["violations"])),
         ("Cycles simulated", pieces.known(found["cycles"])),
         ("Latency", _against(found["latency"], report["latency_cycles"])),
         ("Interval", _against(found["interval"], report["initiation_interval"])),
@@ -237,7 +237,7 @@ def agreement(report: dict[str, Any]) -> pieces.Section:
     return pieces.section(
         "agreement",
         "Agreement",
-        "The generated hardware, simulated, against the netlist's own arithmetic.",
+        "The simulated hardware compared with the netlist's own arithmetic.",
         pieces.verdict_box(verdict, large=True),
         picture,
         pieces.facts(facts),
@@ -304,8 +304,8 @@ def accuracy(report: dict[str, Any]) -> pieces.Section:
         pieces.legend(("hit", "right"), ("miss", "wrong")),
         tag(
             "p",
-            "Rows are true classes, columns the answers. Mistakes have a scale of their own, up to "
-            f"the most frequent.{coarse}",
+            "Rows are the true classes, columns the network's answers. Mistakes are shaded on "
+            f"their own scale, up to the most frequent one.{coarse}",
             class_="quiet",
         ),
         tag(
@@ -326,3 +326,32 @@ def accuracy(report: dict[str, Any]) -> pieces.Section:
         else None,
         pieces.table(("Class", "Images", "Right", "Share"), hits, "Classes as a table"),
     )
+
+
+#: The words and symbols of the page, and what they mean.
+_TERMS = {
+    "Connection, or tap": "An input that a neuron reads because its weight is 1. A weight of 0 "
+    "takes no hardware.",
+    "Fan-in": "The number of connections of a neuron.",
+    "ξ": "The offset of a layer's weights: a weight of 0 stands for ξ and a weight of 1 for 1 + ξ, "
+    "both times a common factor. All neurons of a layer share it.",
+    "q": "The sum of all inputs of a layer. Every neuron adds ξ times q, so q is computed once for "
+    "all of them, and not at all where ξ is 0.",
+    "LUT": "A look-up table: the smallest piece of logic in an FPGA.",
+    "FF": "A flip-flop: a register of one bit.",
+    "Level": "A LUT on the way from one register to the next. Fewer levels per stage allow a "
+    "faster clock and take more registers.",
+    "Latency": "The time from the first word of an image to its class.",
+    "Interval": "The number of cycles from the start of one image to the start of the next.",
+    "Fmax": "The fastest clock that the routed design allows.",
+    "Operation": "A binary operation. Dense counts 2N for a neuron with N inputs; sparse counts "
+    "one for each connection, plus q.",
+    "EC·N": "The paper's estimate of the operations: the share of the weights that are 1, times "
+    "the N inputs of every neuron, without q.",
+}
+
+
+def terms(report: dict[str, Any]) -> pieces.Section:
+    """Return what the words and symbols of the page mean."""
+    entries = [(tag("dt", name), tag("dd", meaning)) for name, meaning in _TERMS.items()]
+    return pieces.section("terms", "Terms", None, tag("dl", entries, class_="terms"))

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sbnn_hw.report import design_sections, network_sections
+from sbnn_hw.report import design_sections, network_sections, pieces
 from sbnn_hw.report.form import check
 from sbnn_hw.report.markup import Markup, tag
 from sbnn_hw.report.style import CSS
@@ -24,6 +24,7 @@ _SECTIONS = (
     network_sections.accuracy,
     design_sections.steps,
     design_sections.tools,
+    network_sections.terms,
 )
 
 
@@ -43,7 +44,8 @@ def render(report: dict[str, Any]) -> str:
     check(report)
     parts = [part for make in _SECTIONS if (part := make(report)) is not None]
     place = report["board_title"] or report["board"] or report["part"]
-    title = f"{report['model']} on {place}" if place else report["model"]
+    name = pieces.model_name(report)
+    title = f"{name} on {place}" if place else name
     head = tag(
         "head",
         tag("meta", charset="utf-8"),

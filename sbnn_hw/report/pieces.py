@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any
 
 from sbnn_hw.report.markup import SPACE, Child, Markup, number, tag
@@ -10,12 +11,14 @@ from sbnn_hw.report.verdicts import Verdict
 __all__ = [
     "Section",
     "absent",
+    "around",
     "bar_row",
     "dash",
     "facts",
     "figure",
     "known",
     "legend",
+    "model_name",
     "plural",
     "right_answers",
     "section",
@@ -158,6 +161,16 @@ def shape(sizes: Sequence[int]) -> str:
 def plural(count: float, one: str, many: str | None = None) -> str:
     """Return a count with its noun."""
     return f"{number(count)}{SPACE}{one if count == 1 else many or one + 's'}"
+
+
+def model_name(report: dict[str, Any]) -> str:
+    """Return what the model is called: its file's name, without the folder and the ending."""
+    return PurePath(report["model"]).stem or str(report["model"])
+
+
+def around(report: dict[str, Any]) -> str:
+    """Return what surrounds the network in the whole design."""
+    return "shell" if report["board"] else "AXI4-Stream face"
 
 
 def right_answers(report: dict[str, Any]) -> str | None:

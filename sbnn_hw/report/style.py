@@ -102,7 +102,7 @@ figure { margin: 1rem 0 0; }
   display: grid; grid-template-columns: repeat(auto-fill, minmax(14.6rem, 1fr)); row-gap: 1.1rem;
 }
 .hop {
-  display: grid; grid-template-columns: 4.4rem minmax(0, 1fr); align-items: center; min-width: 0;
+  display: grid; grid-template-columns: minmax(0, 1fr) 4.4rem; align-items: center; min-width: 0;
 }
 .edge { text-align: center; font-size: 0.76rem; line-height: 1.25; color: var(--soft); }
 .edge .wire { display: block; position: relative; height: 0.9rem; }
@@ -114,7 +114,6 @@ figure { margin: 1rem 0 0; }
   content: ""; position: absolute; right: 0.2rem; top: 50%; width: 0.5rem; height: 0.5rem;
   border: solid var(--muted); border-width: 2px 2px 0 0; transform: translateY(-40%) rotate(45deg);
 }
-.hop.first { grid-template-columns: minmax(0, 1fr); }
 .block {
   background: var(--card); border: 1px solid var(--line); border-top: 3px solid var(--accent);
   border-radius: 0.45rem; padding: 0.65rem 0.75rem; align-self: stretch; min-width: 0;
@@ -129,6 +128,13 @@ figure { margin: 1rem 0 0; }
   display: flex; flex-wrap: wrap; gap: 0 0.7rem; color: var(--ink); margin-top: 0.35rem;
 }
 .block .bar { margin-top: 0.3rem; }
+
+.terms {
+  display: grid; grid-template-columns: minmax(0, 10rem) minmax(0, 1fr); gap: 0.5rem 1.5rem;
+  margin: 1rem 0 0; font-size: 0.93rem; max-width: 52rem;
+}
+.terms dt { font-weight: 550; }
+.terms dd { margin: 0; color: var(--soft); }
 
 .rows { margin: 1rem 0 0; display: grid; gap: 0.85rem; }
 .row {
@@ -224,6 +230,8 @@ footer { padding-top: 2.5rem; padding-bottom: 3rem; color: var(--soft); font-siz
   .tiles div { padding: 0.7rem 0.8rem; }
   .tiles .figure { font-size: 1.3rem; }
   .row { grid-template-columns: minmax(0, 1fr); gap: 0.25rem; }
+  .terms { grid-template-columns: minmax(0, 1fr); gap: 0.1rem; }
+  .terms dd { margin-bottom: 0.6rem; }
   .pipeline { grid-template-columns: minmax(0, 1fr); row-gap: 0; }
   .hop { grid-template-columns: minmax(0, 1fr); }
   .edge {

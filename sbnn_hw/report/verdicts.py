@@ -53,7 +53,7 @@ def agreement(report: dict[str, Any]) -> Verdict:
         faults.append(f"{number(wrong)} of {number(vectors)} images differ")
     if found["violations"]:
         faults.append(
-            f"the output breaks the rules of streams in {number(found['violations'])} cycles"
+            f"the output violates the stream protocol in {number(found['violations'])} cycles"
         )
     for name, computed in (("latency", "latency_cycles"), ("interval", "initiation_interval")):
         measured, expected = found[name], report[computed]
@@ -85,9 +85,13 @@ def timing(report: dict[str, Any]) -> Verdict:
         worst = f" Worst path: {found['worst']}." if found["worst"] else ""
         return Verdict("bad", "Timing not met", f"The design misses {clock}.{reached}{worst}")
     if found["met"] is None and (target is None or fmax is None):
-        return Verdict("open", "Timing not measured", "No tool has placed and routed the design.")
-    reached = "" if fmax is None else f", with Fmax {decimal(fmax)}{SPACE}MHz"
-    return Verdict("good", "Timing met", f"The design keeps {clock}{reached}.")
+        why = "No tool has placed and routed the design."
+        if report["board"] is None and report["missing"]:
+            # Without a board the timing is all that can be missing.
+            why = _sentence(report["missing"])
+        return Verdict("open", "Timing not measured", why)
+    reached = "" if fmax is None else f", with an Fmax of {decimal(fmax)}{SPACE}MHz"
+    return Verdict("good", "Timing met", f"The design meets {clock}{reached}.")
 
 
 def usage(report: dict[str, Any]) -> list[Usage]:
@@ -129,7 +133,7 @@ def fit(report: dict[str, Any]) -> Verdict:
         return Verdict("bad", "Does not fit", f"Needs {needs}.")
     tables = next((row for row in bounded if row.name == BOUNDED["luts"]), None)
     if tables is None:
-        what = "No capacity is known for this part." if rows else "Nothing was counted."
+        what = "The size of this part is not known." if rows else "Nothing was counted."
         return Verdict("open", "Fit not known", what)
     needs = f"{number(tables.total)} of {number(tables.capacity or 0)} LUTs"
     # A cell of an iCE40 has one table and one register: tables alone do not tell.
@@ -147,7 +151,14 @@ def bitstream(report: dict[str, Any]) -> Verdict:
     """Tell whether there is a bitstream."""
     if report["bitstream"] is not None:
         return Verdict("good", "Bitstream made", report["bitstream"])
-    return Verdict("open", "No bitstream", report["missing"] or "The build ended before it.")
+    if report["board"] is None:
+        return Verdict("open", "No bitstream", "A part without a board has no pins.")
+    why = report["missing"] or "The build ended before that step"
+    return Verdict("open", "No bitstream", _sentence(why))
+
+
+def _sentence(words: str) -> str:
+    return words if words.endswith(".") else f"{words}."
 
 
 def _within(name: str) -> str:

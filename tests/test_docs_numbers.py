@@ -1,0 +1,220 @@
+"""Every number in README and docs is in a file that a command wrote, and those files are up to date.
+
+``docs/numbers.toml`` names, for each page, the files that its numbers come from.
+"""
+
+import hashlib
+import importlib
+import io
+import json
+import re
+import tokenize
+import tomllib
+
+import pytest
+from conftest import ROOT
+
+SOURCES = tomllib.loads((ROOT / "docs/numbers.toml").read_text(encoding="utf-8"))
+BENCH = json.loads((ROOT / "docs/bench/bench.json").read_text(encoding="utf-8"))
+
+
+#: Written whole by `sbnn-hw bench`; tests/test_bench.py compares it with bench.json.
+GENERATED = "docs/bench/bench.md"
+
+
+def pages():
+    found = sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").rglob("*.md"))
+    return ["README.md", *(page for page in found if page != GENERATED)]
+
+
+# Numbers of a page, and of the files behind it
+
+
+NUMBER = re.compile(r"(?<![\w.,/^])\d[\d,]*(?:\.\d+)?(?!\w|[.,]\d)(?P<percent>\s?%)?")
+
+
+def numbers_in(text):
+    """Yield what looks measured: a share in percent, a decimal fraction, or a thousand and more."""
+    unread = (
+        # Tables that scripts write are compared whole, below.
+        r"<!-- bench/[a-z_]+\.py.*? -->\n.*?<!-- end -->",
+        *(r"```(?:python|toml)\n.*?```", r"`[^`\n]+`", r"\]\([^)]*\)", r"<!--.*?-->"),
+        *(r"--[a-z][a-z0-9-]* [\d.]+", r"arXiv \d+\.\d+"),
+    )
+    for pattern in unread:
+        text = re.sub(pattern, " ", text, flags=re.DOTALL)
+    for match in NUMBER.finditer(text):
+        number = match[0].rstrip(" %").rstrip(",")
+        if match["percent"] or "." in number or re.fullmatch(r"\d{1,3}(,\d{3})+", number):
+            yield number
+
+
+def forms_of(value):
+    """Yield how a page may print a value; a share may be printed in percent."""
+    if isinstance(value, bool) or value is None:
+        return
+    if isinstance(value, str):
+        yield from numbers_in(value)
+    elif isinstance(value, int):
+        yield f"{value:,}"
+    elif isinstance(value, float):
+        yield from (f"{value:,.{digits}f}" for digits in range(5))
+        if abs(value) <= 1:
+            yield from (f"{100 * value:.{digits}f}" for digits in range(3))
+
+
+def values_in(content):
+    """Yield all values of plain content."""
+    if isinstance(content, dict):
+        for key, value in content.items():
+            yield key
+            yield from values_in(value)
+    elif isinstance(content, list):
+        for value in content:
+            yield from values_in(value)
+    else:
+        yield content
+
+
+def values_of(path):
+    """Yield all values of a file."""
+    text = path.read_text(encoding="utf-8")
+    match path.suffix:
+        case ".json":
+            yield from values_in(json.loads(text))
+        case ".toml":
+            yield from values_in(tomllib.loads(text))
+        case ".py":
+            for token in tokenize.generate_tokens(io.StringIO(text).readline):
+                if token.type == tokenize.NUMBER:
+                    number = token.string.replace("_", "").lower()
+                    if re.fullmatch(r"[\d.]+", number):
+                        yield float(number) if "." in number else int(number)
+        case _:
+            yield text
+
+
+def derived():
+    """Return numbers that pages compute from measured ones: differences and ratios."""
+    entries = {entry["name"]: entry for entry in (*BENCH["models"], *BENCH["dense"])}
+
+    def of(name, key):
+        return entries[name]["numbers"][key]["value"]
+
+    def points(better, worse):
+        return f"{100 * (of(better, 'accuracy') - of(worse, 'accuracy')):.2f}"
+
+    def times(larger, smaller):
+        return f"{of(larger, 'luts') / of(smaller, 'luts'):.1f}"
+
+    return {
+        "docs/zoo.md": {
+            points("mnist_dense_sfc", "mnist_2k_sfc"),
+            points("mnist_dense_512", "mnist_2k2_narrow"),
+            points("mnist_dense_768", "mnist_4k_zero"),
+        },
+        "docs/bench.md": {times("mnist_dense_sfc", "mnist_2k_sfc")},
+    }
+
+
+def unfounded(page, text):
+    """Return the numbers of a page's text that none of its sources has."""
+    entry = SOURCES.get(page, {})
+    known = {form for note in entry.get("noted", []) for form in note["numbers"]}
+    known |= derived().get(page, set())
+    for pattern in entry.get("files", []):
+        found = sorted(ROOT.glob(pattern))
+        assert found, f"{page}: there is no {pattern}"
+        for path in found:
+            known |= {form for value in values_of(path) for form in forms_of(value)}
+    return [number for number in numbers_in(text) if number not in known]
+
+
+@pytest.mark.parametrize("page", pages())
+def test_numbers_have_a_source(page):
+    assert unfounded(page, (ROOT / page).read_text(encoding="utf-8")) == []
+
+
+def test_a_number_that_no_file_has_is_found():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "2,113 of 20,800 LUTs" in text
+    assert unfounded("README.md", text.replace("2,113 of", "2,112 of")) == ["2,112"]
+    assert unfounded("README.md", "An accuracy of 12.34 %, 56,789 LUTs, 9 % more.") == [
+        *("12.34", "56,789", "9"),
+    ]
+
+
+@pytest.mark.parametrize("page", SOURCES)
+def test_noted_numbers_are_still_on_their_page(page):
+    """A number that was entered by hand, with where it is from, goes when the page loses it."""
+    there = set(numbers_in((ROOT / page).read_text(encoding="utf-8")))
+    for note in SOURCES[page].get("noted", []):
+        assert note["from"].strip()
+        assert set(note["numbers"]) <= there
+
+
+# Tables that scripts write
+
+
+@pytest.mark.parametrize(
+    ("script", "page", "results"),
+    [
+        ("boards", "docs/boards.md", "docs/bench/boards.json"),
+        ("lut_cost", "docs/lut_cost.md", "docs/bench/lut_cost.json"),
+        ("domain_ablation", "docs/domain_ablation.md", "docs/bench/domain_ablation.json"),
+        ("cifar_ablation", "docs/cifar_ablation.md", "sbnn_hw/paper/measured.json"),
+    ],
+)
+def test_tables_are_those_of_their_results(script, page, results, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "bench")
+    spec = importlib.util.spec_from_file_location(f"bench_{script}", ROOT / f"bench/{script}.py")
+    bench = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(bench)
+    content = json.loads((ROOT / results).read_text(encoding="utf-8"))
+    if script == "cifar_ablation":
+        content = content["cifar10_ablation"]["rows"]
+    text = (ROOT / page).read_text(encoding="utf-8")
+    tables = bench.tables(content)
+    assert tables
+    for mark, table in tables.items():
+        assert f"<!-- {mark} -->\n{table}<!-- end -->" in text
+
+
+# Results and the code that they are of
+
+
+def sha256(text):
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def open_model(name):
+    from sbnn_hw.models import open_network
+
+    path = next(p for p in (ROOT / "models").glob(f"{name}.*") if p.suffix in (".pt", ".onnx"))
+    return path, open_network(path)
+
+
+def rows_of(file, key):
+    return json.loads((ROOT / f"docs/bench/{file}.json").read_text(encoding="utf-8"))[key]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        pytest.param(
+            row,
+            id=f"{row['model']}-{row['family']}-{row['share']}",
+            marks=() if row["model"] == "digits" else pytest.mark.long,
+        )
+        for row in rows_of("lut_cost", "whole")
+    ],
+)
+def test_counted_networks_are_still_generated(row):
+    """The text that Yosys counted is the text that today's code generates."""
+    from sbnn_hw.rtl_gen.design import generate
+    from sbnn_hw.rtl_gen.lower import Options
+
+    _, network = open_model(row["model"])
+    assert network.digest == row["network"]
+    design = generate(network, Options(family=row["family"], share=row["share"]))
+    assert sha256(design.verilog) == row["verilog"]
