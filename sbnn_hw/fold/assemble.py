@@ -144,7 +144,7 @@ class Assembler:
     def flatten(self, source: Handle, name: str) -> Handle:
         """Add the reading of a map as a vector."""
         repeats = source.edge.size // source.edge.channels
-        known, value = (np.tile(array, repeats) for array in (source.known, source.value))
+        known, value = np.tile(source.known, repeats), np.tile(source.value, repeats)
         return Handle(*self._append(source, name, Flatten()), known, value)
 
     def pool(self, source: Handle, name: str, window: Window, all_of: Bool | None = None) -> Handle:

@@ -86,7 +86,8 @@ def drop_unread(network: Network) -> Network:
     left: list[Operation] = [stage.operation for stage in stages]
     for number in reversed(range(len(stages))):
         edges = network.edges_into(number)
-        unread[number] = ~read[number].any(axis=tuple(range(read[number].ndim - 1)))
+        channels = read[number].reshape(-1, read[number].shape[-1])
+        unread[number] = np.logical_not(channels.any(axis=0))
         if unread[number].any():
             left[number] = left[number].without(unread[number], *edges)
         masks = left[number].reads(read[number], *edges)
