@@ -118,7 +118,7 @@ def main() -> None:
     digest = f"`{network.digest[:16]}`"
     needs, threads = recipe_needs(args.recipe), training["threads"]
     given = "".join(f" --{name} {Path(training[name]).name}" for name in needs)
-    command = f"sbnn-hw train --recipe {args.recipe}{root}{given} --out models/{args.model.name}"
+    command = f"sbnn-hw train --recipe {args.recipe}{root}{given} --out {args.model.name}"
     rows = {
         "data": f"{training['data']}, {len(test):,} test images",
         "topology": f"{training['model']}, {sees}",

@@ -218,3 +218,44 @@ def test_counted_networks_are_still_generated(row):
     assert network.digest == row["network"]
     design = generate(network, Options(family=row["family"], share=row["share"]))
     assert sha256(design.verilog) == row["verilog"]
+
+
+def board_rows():
+    for key in ("models", "levels"):
+        for row in rows_of("boards", key):
+            quick = (row["model"], row["board"], row["levels"]) in (
+                *(("digits", "arty_a7", None), ("digits", "icebreaker", None)),
+            )
+            name = f"{row['model']}-{row['board']}-{row['levels'] or 'auto'}"
+            yield pytest.param(row, id=name, marks=() if quick else pytest.mark.long)
+
+
+@pytest.mark.parametrize("row", board_rows())
+def test_built_boards_are_still_generated(row, tmp_path):
+    """The network's text and the shell's are those that today's code generates."""
+    from sbnn_hw.boards.table import BOARDS
+    from sbnn_hw.flow import Plan
+    from sbnn_hw.flow.board_steps import prepare
+    from sbnn_hw.flow.context import Flow
+    from sbnn_hw.flow.network_steps import choose_clock, choose_images, choose_options, fold
+    from sbnn_hw.flow.network_steps import generate as generate_step
+    from sbnn_hw.flow.plan import Built, require_tools
+    from sbnn_hw.flow.steps import Steps
+
+    path, _ = open_model(row["model"])
+    plan = Plan(
+        model=path,
+        target=BOARDS[row["board"]],
+        out=tmp_path,
+        until="synthesis",
+        levels=row["levels"],
+    )
+    flow = Flow(plan, Steps(tmp_path, lambda *_: None), require_tools(plan), lambda *_: None)
+    network, _ = fold(flow)
+    assert network.digest == row["network"]
+    built = Built(network)
+    choose_clock(flow, built)
+    images, _ = choose_images(flow, network, None)
+    generate_step(flow, built, choose_options(flow, built), images)
+    assert sha256((tmp_path / "top.v").read_text()) == row["texts"]["top.v"]
+    assert sha256(prepare(flow, built).files["shell.v"]) == row["texts"]["board/shell.v"]

@@ -27,7 +27,7 @@ from sbnn_hw.hardware import AXI, DESCRIPTION, VERILOG
 from sbnn_hw.tools import version_of
 from sbnn_hw.yosys import Counts, synthesise
 
-__all__ = ["check_shell", "route", "synthesise_all"]
+__all__ = ["check_shell", "prepare", "route", "synthesise_all"]
 
 # What makes the files of a board, and what places and routes them.
 _ROUTE_CODE = tuple(
@@ -40,7 +40,7 @@ _SHELL_CODE = (
 )
 
 
-def _prepare(flow: Flow, built: Built) -> Prepared:
+def prepare(flow: Flow, built: Built) -> Prepared:
     """Return the files around the core: a board's shell and pins, or the AXI4-Stream face."""
     target = flow.plan.target
     verilog = (flow.plan.out / VERILOG).read_text(encoding="utf-8")
@@ -77,7 +77,7 @@ def synthesise_all(flow: Flow, built: Built) -> None:
 
     def make() -> tuple[Any, list[str]]:
         flow.say("synthesis", f"preparing {target.name}")
-        prepared = _prepare(flow, built)
+        prepared = prepare(flow, built)
         # What an earlier build left must not be taken for a part of this one.
         shutil.rmtree(place, ignore_errors=True)
         prepared.write(place)
@@ -202,7 +202,7 @@ def _run(flow: Flow, toolchain: str, place: Path, built: Built, stages: list[str
     if toolchain == "vivado":
         return run_vivado(place, clock_hz=built.clock_hz, stages=stages)
     if toolchain == "openxc7":
-        prepared = _prepare(flow, built)
+        prepared = prepare(flow, built)
         return run_openxc7(
             prepared, target, place / "openxc7", clock_hz=built.clock_hz, stages=stages
         )[0]
