@@ -1,5 +1,6 @@
 """Parts of a pipeline: payload and valid move together while ``enable`` is set."""
 
+from dataclasses import dataclass
 
 from amaranth import *
 from amaranth.lib import wiring
@@ -10,7 +11,7 @@ from sbnn_hw.rtl_gen.heap import FAMILIES
 from sbnn_hw.rtl_gen.logic import Logic
 from sbnn_hw.rtl_gen.pipeline import cut
 
-__all__ = ["Core", "Tables", "flow"]
+__all__ = ["Core", "Tables", "Wired", "flow"]
 
 
 def flow(width):
@@ -59,6 +60,14 @@ class Core(wiring.Component):
         return between
 
 
+@dataclass(frozen=True)
+class Wired:
+    """The literals of a function's outputs, and the connections that were wired for them."""
+
+    outputs: list[int]
+    connections: int = 0
+
+
 class Tables(Core):
     """A function of one vector, as tables in ranks. Takes a vector in every cycle.
 
@@ -68,7 +77,8 @@ class Tables(Core):
     Parameters
     ----------
     function : callable
-        Takes a :class:`Logic` and the literals of the input's bits, returns those of the output's.
+        Takes a :class:`Logic` and the literals of the input's bits, returns those of the output's,
+        or :class:`Wired`.
     least : int
         The fewest ranks: with one, the output is a register even where nothing is computed.
     """
@@ -76,7 +86,9 @@ class Tables(Core):
     def __init__(self, width_in, function, *, family, levels_per_stage, split_pairs=False,
                  least=0):
         self.logic = Logic(width_in)
-        literals = function(self.logic, [self.logic.input(n) for n in range(width_in)])
+        made = function(self.logic, [self.logic.input(n) for n in range(width_in)])
+        wired = made if isinstance(made, Wired) else Wired(made)
+        literals, self.connections = wired.outputs, wired.connections
         self._outputs = self.logic.positive(literals)
         self._ranks = cut(self.logic, self._outputs, levels_per_stage, least)
         self._family, self._split_pairs = family, split_pairs

@@ -41,15 +41,15 @@ def describe(network: Netlist, top: Any) -> dict[str, Any]:
     lowered, options = top.lowered, top.options
     stages = []
     for stage in network.stages:
-        cores = lowered.parts.get(stage.name, [])
-        parts = [lowered.cores[name] for name in cores]
+        chosen = lowered.chosen[stage.name]
+        cores, parts = list(chosen.parts), list(chosen.parts.values())
         stages.append({
             "name": stage.name,
             "kind": stage.operation.kind,
             "cores": cores,
-            "connections": lowered.connections.get(stage.name, 0),
-            "counted": lowered.counted.get(stage.name, 0),
-            "unread": lowered.unread.get(stage.name, []),
+            "connections": chosen.connections,
+            "counted": chosen.counted,
+            "unread": list(chosen.unread),
             "tables": sum(core.tables for core in parts),
             "registers": sum(core.registers for core in parts),
             "latency": sum(core.latency for core in parts),

@@ -10,12 +10,12 @@ from random_networks import random_map_network
 
 from sbnn_hw.errors import ModelRejected
 from sbnn_hw.netlist import Conv2d, Edge, Encode, Flatten, Network, Scores, Stage, Taps, Window
-from sbnn_hw.rtl_gen import lower as lowering
 from sbnn_hw.rtl_gen.accumulate import Repeat, select_part
 from sbnn_hw.rtl_gen.design import generate
 from sbnn_hw.rtl_gen.heap import FAMILIES
 from sbnn_hw.rtl_gen.logic import Logic
 from sbnn_hw.rtl_gen.lower import Options, lower
+from sbnn_hw.rtl_gen.stages import vector
 from sbnn_hw.rtl_gen.window import Scan
 from sbnn_hw.sim.agreement import check_agreement
 
@@ -83,7 +83,7 @@ def test_every_connection_is_counted_and_every_score_agrees(cycles):
 
 def test_a_pixel_that_comes_too_soon_would_be_seen(monkeypatch):
     """Count over one cycle more than there are: the next pixel comes while one is counted."""
-    monkeypatch.setattr(lowering._Writer, "_cycles", lambda self, edge: [4])
+    monkeypatch.setattr(vector, "cycles_of", lambda place: [4])
     pack = Pack([(strided(), Options(flatten="accumulate"))])
     assert pack.differing() == [0]
 
@@ -100,7 +100,7 @@ def test_the_smallest_number_of_cycles_is_chosen():
 
     def tables(**options):
         lowered = lower(network, Options(family="xc7", flatten="accumulate", **options))
-        return sum(lowered.cores[name].tables for name in lowered.parts["s3"])
+        return sum(core.tables for core in lowered.chosen["s3"].parts.values())
 
     each = {cycles: tables(serial=cycles) for cycles in (1, 2, 3)}
     assert each[3] < each[1]

@@ -38,6 +38,7 @@ class Conv2d(Layer):
     """
 
     kind: ClassVar[str] = "conv2d"
+    windowed: ClassVar[bool] = True
     schema: ClassVar[dict[str, Any]] = {
         **Layer.schema,
         "window": {"$ref": "#/$defs/window"},

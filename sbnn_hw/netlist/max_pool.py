@@ -25,6 +25,7 @@ class MaxPool2d(Operation):
     """
 
     kind: ClassVar[str] = "max_pool2d"
+    windowed: ClassVar[bool] = True
     schema: ClassVar[dict[str, Any]] = {
         "window": {"$ref": "#/$defs/window"},
         "all_of": {"$ref": "#/$defs/booleans"},

@@ -51,6 +51,8 @@ class Operation:
     kind: ClassVar[str]
     #: How many sources it has.
     arity: ClassVar[int] = 1
+    #: Whether it sees a map through a window, so that pixels come one by one.
+    windowed: ClassVar[bool] = False
     #: Properties of its description in the JSON view, as JSON Schema.
     schema: ClassVar[dict[str, Any]] = {}
 
