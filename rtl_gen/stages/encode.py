@@ -5,7 +5,6 @@ import numpy as np
 from sbnn_hw.rtl_gen import layers
 from sbnn_hw.rtl_gen.candidate import Candidate, realises
 from sbnn_hw.rtl_gen.logic import FALSE
-from sbnn_hw.rtl_gen.stages.flatten import gather
 
 __all__ = ["encode"]
 
@@ -24,5 +23,4 @@ def encode(place):
 
     # Thresholds of a power of two are wires, and need no registers.
     core = place.tables(place.width, function, least=1 if place.alone else 0)
-    yield Candidate({**gather(place), place.name: core},
-                    unread=tuple(np.flatnonzero(~read).tolist()))
+    yield Candidate({place.name: core}, unread=tuple(np.flatnonzero(~read).tolist()))

@@ -3,12 +3,11 @@
 from dataclasses import replace
 
 from sbnn_hw.rtl_gen.candidate import Candidate, realises
-from sbnn_hw.rtl_gen.gather import Gather
 
-__all__ = ["flatten", "gather"]
+__all__ = ["flatten"]
 
 
-@realises("flatten")
+@realises("flatten", gathers=True)
 def flatten(place):
     """Yield nothing to build, but what is to be gathered."""
     arrival = place.arrival
@@ -17,11 +16,3 @@ def flatten(place):
         gathered = (place.name, place.edge) if several else None
         arrival = replace(arrival, raster=False, gathered=gathered)
     yield Candidate({}, arrival=arrival)
-
-
-def gather(place):
-    """Return what makes a vector of a map, if the stage reads one."""
-    if place.arrival.gathered is None:
-        return {}
-    name, edge = place.arrival.gathered
-    return {name: Gather(edge.size // edge.channels, edge.channels * edge.bits)}

@@ -2,7 +2,6 @@
 
 from sbnn_hw.rtl_gen import layers
 from sbnn_hw.rtl_gen.candidate import Candidate, realises
-from sbnn_hw.rtl_gen.stages.flatten import gather
 
 __all__ = ["levels"]
 
@@ -13,4 +12,4 @@ def levels(place):
     def function(logic, bits):
         return layers.levels(logic, place.stage.operation, place.split(bits), place.family)
 
-    yield Candidate({**gather(place), place.name: place.tables(place.width, function)})
+    yield Candidate({place.name: place.tables(place.width, function)})

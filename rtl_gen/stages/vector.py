@@ -15,10 +15,9 @@ from sbnn_hw.rtl_gen.accumulate import (
     places_of,
     select_part,
 )
-from sbnn_hw.rtl_gen.candidate import Candidate, realises
+from sbnn_hw.rtl_gen.candidate import Candidate, gather, realises
 from sbnn_hw.rtl_gen.core import Wired
 from sbnn_hw.rtl_gen.logic import FALSE
-from sbnn_hw.rtl_gen.stages.flatten import gather
 
 __all__ = ["cycles_of", "fire", "linear", "scores"]
 
@@ -26,7 +25,7 @@ __all__ = ["cycles_of", "fire", "linear", "scores"]
 SERIAL = (1, 2, 3, 4, 6, 8, 12, 16)
 
 
-@realises("linear")
+@realises("linear", gathers=True)
 def linear(place):
     """Yield neurons, on a vector or on counts of taps."""
     layer = place.stage.operation
@@ -34,7 +33,7 @@ def linear(place):
     yield from _on_vector(place, _neurons, counted)
 
 
-@realises("scores")
+@realises("scores", gathers=True)
 def scores(place):
     """Yield scores and the class, on a vector or on counts of taps."""
     yield from _on_vector(place, _scores, 0)

@@ -112,6 +112,13 @@ def _print_kernels(summary: dict[str, Any]) -> None:
         )
 
 
+def _stage(stage: dict[str, str]) -> str:
+    """Return a stage's name, and what it is where the name does not tell."""
+    name, kind = stage["name"], stage["kind"]
+    plain = kind.removesuffix("2d").removeprefix("max_")
+    return name if name.rstrip("0123456789") == plain else f"{name} ({kind})"
+
+
 def _print_network(summary: dict[str, Any]) -> None:
     bops = summary["bops"]
     print(f"model        {summary['model']}")
@@ -121,6 +128,7 @@ def _print_network(summary: dict[str, Any]) -> None:
         from sbnn_hw.qonnx.pixels import PIXELS
 
         print(f"pixels       {summary['pixels']}: {PIXELS[summary['pixels']]}")
+    print(f"stages       {' → '.join(map(_stage, summary['stages']))}")
     _print_ones(summary)
     print(f"connections  {summary['connections']:,}")
     saved = f" ({bops['dense'] / bops['sparse']:.1f} times fewer)" if bops["sparse"] else ""
