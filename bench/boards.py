@@ -88,10 +88,15 @@ def build(what: Build) -> Row:
         "agreement": {key: agreement[key] for key in ("vectors", "mismatches")},
         # What was counted: a test generates these texts again and compares.
         "texts": {
-            name: hashlib.sha256((ROOT / what.folder / name).read_bytes()).hexdigest()
-            for name in ("top.v", "board/shell.v")
+            path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in (ROOT / what.folder / "top.v", *_shell(ROOT / what.folder / "board"))
         },
     }
+
+
+def _shell(folder: Path) -> list[Path]:
+    """Return the text of the whole design: Verilog for Vivado, else Yosys's own form."""
+    return [path for path in (folder / "shell.v", folder / "shell.il") if path.exists()]
 
 
 def _models(row: Row) -> list[str]:
