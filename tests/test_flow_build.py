@@ -380,7 +380,7 @@ def test_hardware_that_differs_ends_the_build(model, tmp_path, monkeypatch, caps
     monkeypatch.setattr(design, "to_verilog", spoiled)
     assert run("--model", model, "--board", "arty_a7", "--out", tmp_path) == 7
     words = said(capsys)
-    assert "is not its network" in words
+    assert "does not compute what its network computes" in words
     assert re.search(r"first: image \d+, layer \w+, neuron \d+", words)
     assert not (tmp_path / "board").exists()
     report = report_of(tmp_path)

@@ -225,7 +225,7 @@ def test_a_clip_that_cuts_the_threshold_off_is_refused(tmp_path, ends, quantiser
 
 
 def test_a_clip_elsewhere_is_refused(tmp_path):
-    match = r"\(Clip\) must stand directly in front of a quantiser of one bit"
+    match = r"\(Clip\) must be directly before a one-bit quantiser"
     refused(tmp_path, clipped(None).add("Clip", np.array(-1.0)), match)
     w = layer(start(), MATRIX).add("Clip", np.array(-1.0)).add("Mul", np.array(2.0))
     refused(tmp_path, end(w), match)
@@ -257,7 +257,7 @@ def test_the_class_may_change_its_shape_and_type(tmp_path, finds, op, more, attr
 @pytest.mark.parametrize(("op", "attributes"), [("Neg", {}), ("Cast", {"to": 9})])
 def test_nothing_else_stands_behind_the_class(tmp_path, op, attributes):
     w = end(start(), 16).add("ArgMax", axis=1, name="best").add(op, **attributes)
-    refused(tmp_path, w, rf"\({op}\) stands behind best, which gives the class")
+    refused(tmp_path, w, rf"\({op}\) follows best, which gives the class")
 
 
 # Words
@@ -272,7 +272,7 @@ def test_a_batch_norm_of_bits_is_told_what_it_normalises(tmp_path):
 
 def test_a_window_that_cannot_be_is_told_in_words(tmp_path):
     w = Writer((1, 4, 4)).add("BipolarQuant", ONE).add("Conv", signs(1, 1, 1, 1), pads=[3] * 4)
-    words = "has a window that cannot be: Padding must .* 1×1 with stride 1×1 and padding 3×3$"
+    words = "has an impossible window: Padding must .* 1×1 with stride 1×1 and padding 3×3$"
     refused(tmp_path, w.add("BipolarQuant", ONE), words)
 
 

@@ -190,8 +190,8 @@ def second_output(model):
 
 
 MALFORMED = {
-    "junk": (b"\xa5\x5a" * 50, "it is not ONNX: byte 0 begins no part of a model"),
-    "text": (b"a network, honestly", "it is not ONNX: byte 0 begins no part of a model"),
+    "junk": (b"\xa5\x5a" * 50, "it is not ONNX: byte 0 does not begin a part of a model"),
+    "text": (b"a network, honestly", "it is not ONNX: byte 0 does not begin a part of a model"),
     "empty": (b"", "it holds no graph in its 0 bytes; is it an ONNX file?"),
     "truncated": (model_bytes()[:-40], r"it is cut short: what begins at byte [\d,]+ ends at"),
     "truncated early": (model_bytes()[:9], r"it is cut short"),
@@ -225,19 +225,19 @@ MALFORMED = {
     "float16": (model_bytes(half), "initialiser 'c1' has float16 numbers; use float32"),
     "float16 input": (model_bytes(half_input), "input 'image' has float16 numbers; images must"),
     "dynamic": (model_bytes(dynamic), "input 'image' has a size that is not fixed, 'height' on axis 2"),
-    "old": (model_bytes(old), "it uses operator set 7 of ONNX; 9 to 26 are understood"),
-    "new": (model_bytes(new), "it uses operator set 99 of ONNX; 9 to 26 are understood"),
+    "old": (model_bytes(old), "it uses operator set 7 of ONNX; 9 to 26 are supported"),
+    "new": (model_bytes(new), "it uses operator set 99 of ONNX; 9 to 26 are supported"),
     "no opset": (model_bytes(no_opset), "it does not say which operator set it uses"),
     "external": (model_bytes(external), r"initialiser 'c1' lies in another file, '../../secret.bin'"),
     "quietly external": (model_bytes(quietly_external), "'c1' lies in another file, '/etc/passwd'"),
     "short tensor": (model_bytes(short_tensor), "'c1' of shape .16, 6. needs 384 bytes, but has 380"),
     "huge tensor": (model_bytes(huge_tensor), "needs 4,611,686,018,427,387,904 bytes, but has 384"),
     "infinite": (model_bytes(endless), r"initialiser 'c1' is not finite at \(2, 3\)"),
-    "same initialiser": (model_bytes(twice), "initialiser 'c1' is there twice"),
+    "same initialiser": (model_bytes(twice), "initialiser 'c1' is defined twice"),
     "same output": (model_bytes(same_output), r"Node sign \(BipolarQuant\) makes .* already there"),
     "two inputs": (model_bytes(two_inputs), "one input, the image, not 'image', 'mask'"),
     "no output": (model_bytes(no_output), "the graph has no output"),
-    "unmade output": (model_bytes(unmade_output), "Output 'nowhere' is made by no node"),
+    "unmade output": (model_bytes(unmade_output), "Output 'nowhere' is not made by any node"),
     "stranger": (model_bytes(stranger), r"Node hidden \(MatMul\) comes from 'com.example'"),
     "giant image": (model_bytes(giant_image), "images of more than 4 million values"),
     "function": (model_bytes(with_function), "function 'Mine' is defined in the file; inline it"),
@@ -294,7 +294,7 @@ UNSUPPORTED = {
     ),
     "per-class scales": (
         graph(whole().add("Mul", np.array([[1.0, 2.0, 3.0]]), name="scale")),
-        r"Node scale \(Mul\) gives the scores of last a scale of their own for each class",
+        r"Node scale \(Mul\) gives the scores of last a different scale for each class",
     ),
     "two batch norms": (
         graph(end(hidden()
@@ -583,7 +583,7 @@ def test_names_and_choices_that_are_wrong(tmp_path, capsys):
     ):
         import_network(tmp_path / "net.onnx", pixels="x")
     assert main(["info", "--model", "a.sbnn", "--pixels", "unit"]) == 2
-    assert "How pixels are fed is said of ONNX" in capsys.readouterr().err
+    assert "Only ONNX files (.onnx) need --pixels" in capsys.readouterr().err
 
 
 def test_a_hint_that_is_no_hint_is_none(tmp_path):
@@ -591,7 +591,7 @@ def test_a_hint_that_is_no_hint_is_none(tmp_path):
     for hint in ("[]", "{", '{"hidden": 3}', '{"hidden": [1, 99]}', '{"hidden": ["a", "b"]}'):
         assert import_with(tmp_path, {"sbnn_hw.layers": hint}) == want
     with pytest.raises(
-        ModelRejected, match=r"its metadata feed pixels as 'hot', not one of signed"
+        ModelRejected, match=r"its metadata say that pixels are fed as 'hot', not one of signed"
     ):
         import_with(tmp_path, {"sbnn_hw.pixels": "hot"})
 
