@@ -193,7 +193,8 @@ def test_pin_file_gives_a_board(tmp_path):
         ("leds_active_low", 'name = "a b"\nleds_active_low',
          "name must be small letters, digits and underscores, not 'a b'"),
         ("LFE5U-25F-6BG256C", "xc7k999tffg900-2",
-         "names the part xc7k999tffg900-2, whose capacity is not known; name a"),
+         ("names the part xc7k999tffg900-2, whose capacity is not known; "
+          "name a part with known capacity")),
         ("beside the button", "beside\\nthe button",
          "uart.where must be one line of at most 200 characters, not 'the pins beside\\nthe button'"),
     ],

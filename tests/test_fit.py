@@ -112,7 +112,7 @@ def test_a_network_that_takes_too_much_memory_to_generate_is_refused(monkeypatch
         check_size(network)
     assert re.fullmatch(
         rf"The network has {network.connections:,} connections, and generating more than "
-        rf"{network.connections - 1:,} takes much memory and time \(here up to [\d.]+ GB and \d+ "
+        rf"{network.connections - 1:,} takes a lot of memory and time \(here up to [\d.]+ GB and \d+ "
         r"minutes?\); train it sparser, or add --force to continue",
         str(caught.value),
     )

@@ -473,7 +473,7 @@ def test_a_part_of_unknown_size_does_not_take_any_network(model, tmp_path, monke
     monkeypatch.setattr("sbnn_hw.fit.LARGEST", 1)
     arguments = ["--part", "xc7k999tffg900-2", "--out", tmp_path / "out", "--until", "rtl"]
     assert run("--model", model, *arguments) == 1
-    assert "takes much memory and time" in said(capsys)
+    assert "takes a lot of memory and time" in said(capsys)
     assert run("--model", model, *arguments, "--force") == 0
 
 
