@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -374,3 +375,12 @@ def test_a_folder_that_may_not_be_written(trained, tmp_path, capsys):
         pytest.skip("root may write anywhere")
     (tmp_path / "closed").mkdir(mode=0o500)
     assert run("fold", "--model", trained[0], "--out", tmp_path / "closed" / "n.sbnn") == 6
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_help_text_shows_a_name_of_the_code(capsys, command):
+    """A text in braces is what a string shows that should have been formatted."""
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    text = capsys.readouterr().out
+    assert not re.search(r"\{[A-Z_]+\}|%\(", text)

@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--add",
         action="store_true",
-        help="keep the results in --out of other models, and add these",
+        help="keep the results of other models that are in --out, and add these",
     )
     parser.add_argument(
         "--quick",

@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--storage",
         metavar="WHERE",
         help="where the study is stored; to share it between machines, name a file in a shared "
-        "folder, or the URL of a database (default: {JOURNAL} in --out)",
+        f"folder, or the URL of a database (default: {JOURNAL} in --out)",
     )
     parser.add_argument(
         "--study",

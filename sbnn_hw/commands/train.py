@@ -79,8 +79,8 @@ OPTIONS: dict[str, list[tuple[str, Any, str, str]]] = {
             "how sparsity is reached: penalty (the paper's loss), topk, luts or none",
         ),
         ("luts", int, "N", "budget of look-up tables, for --method luts"),
-        ("fan-in", int, "N", "most taps per neuron, one number per layer, for --method luts"),
-        ("gamma", float, "G", "weight of the penalty in the loss"),
+        ("fan-in", int, "N", "most taps per neuron, layer by layer, for --method luts"),
+        ("gamma", float, "G", "share of the penalty in the loss"),
         (
             "ec-schedule",
             str,
@@ -109,7 +109,7 @@ OPTIONS: dict[str, list[tuple[str, Any, str, str]]] = {
             "FILE",
             "teacher to distil from: a checkpoint, or torchvision's state dict of resnet34",
         ),
-        ("distill", float, "D", "weight of the teacher in the loss"),
+        ("distill", float, "D", "share of the teacher in the loss"),
         ("temperature", float, "T", "temperature of the distillation"),
         ("start", str, "CKPT", "checkpoint to take initial values from, where names match"),
         ("validation", int, "N", "training images held out to choose the epoch by"),
@@ -118,7 +118,7 @@ OPTIONS: dict[str, list[tuple[str, Any, str, str]]] = {
             "recalibrate",
             int,
             "N",
-            "images to compute the final batch-norm statistics from (0: keep running ones)",
+            "images to recompute batch-norm statistics from, each epoch (0: keep running ones)",
         ),
         (
             "seed",

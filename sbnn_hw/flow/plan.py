@@ -124,8 +124,7 @@ class Plan:
             )
         if self.toolchain != "auto" and self.target.family != "xc7":
             raise UsageError(
-                f"Toolchain {self.toolchain} is for 7-series FPGAs, and {self.target.name} is not "
-                f"one"
+                f"Toolchain {self.toolchain} is for 7-series FPGAs, not for {self.target.name}"
             )
         if self.toolchain == "openxc7" and self.board is None:
             raise UsageError(
