@@ -112,7 +112,7 @@ def test_the_command_that_makes_the_bitstream_works_as_printed(
     lines = printed(capsys)
     assert lines["missing"] == (
         "There is no bitstream, since neither Vivado nor openXC7 is on PATH: install openXC7, or "
-        "run board/build_shell.sh where Vivado is"
+        "run board/build_shell.sh on a machine that has Vivado"
     )
     vivado(programs)
     subprocess.run(lines["with Vivado"], shell=True, check=True, cwd=tmp_path)

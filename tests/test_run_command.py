@@ -135,7 +135,7 @@ def test_a_board_that_lies_about_its_size_is_refused(model, pictures, monkeypatc
     assert run("--port", "/dev/x", "--model", model, *pictures[0]) == 8
     assert time.monotonic() - started < 5
     assert said(capsys) == (
-        f"The board says that it holds {model}, but it reports 65,535 classes, not 5; build "
+        f"The board says that it has {model}, but it reports 65,535 classes, not 5; build "
         f"{model} again and load the result"
     )
 
