@@ -123,7 +123,10 @@ def lower(network, options):
     """Return the cores that compute a network."""
     windows = any(isinstance(stage.operation, Conv2d | MaxPool2d) for stage in network.stages)
     if windows and options.input == "image":
-        raise UsageError("A network with windows takes its input a pixel a clock, not an image")
+        raise UsageError(
+            "A network with windows takes its input one pixel per clock, not one image; use "
+            "--input pixel or auto"
+        )
     raster = (windows or options.input == "pixel") and len(network.input.shape) == 3
     result = Lowered()
     result.beats = network.input.size // network.input.channels if raster else 1
@@ -239,8 +242,8 @@ class _Writer:
             between = core.gap(between)
         if self.options.serial > between:
             raise ModelRejected(
-                f"its pixels come every {between} cycles and cannot be counted over "
-                f"{self.options.serial}; use a smaller --serial, or 0"
+                f"its pixels come every {between} cycles, so each cannot be counted in "
+                f"{self.options.serial} cycles; use a smaller --serial, or 0"
             )
         if self.options.serial:
             return [self.options.serial]
@@ -304,9 +307,9 @@ class _Writer:
 
     def _add(self, name, core):
         if name in ("clk", "rst", "enable") or "__" in name:
-            raise ModelRejected("its name is that of a port; rename it")
+            raise ModelRejected("its name is also the name of a port; rename it")
         if name in self.result.cores:
-            raise ModelRejected(f"its part {name} bears the name of another stage; rename that one")
+            raise ModelRejected(f"its part {name} has the name of another stage; rename that stage")
         self.result.cores[name] = core
         self.result.parts.setdefault(self.stage.name, []).append(name)
 

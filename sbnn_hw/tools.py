@@ -109,15 +109,15 @@ _SIM = "pip install 'sbnn-hw[sim]'"
 TOOLS = (
     Tool("numpy", "computes the integer network", "pip install numpy", package="numpy"),
     Tool("torch", "trains, and reads checkpoints", _TRAIN, package="torch"),
-    Tool("scikit-learn", "has the digits data", _TRAIN, package="scikit-learn"),
+    Tool("scikit-learn", "contains the digits data set", _TRAIN, package="scikit-learn"),
     Tool("tqdm", "draws the progress bar", _TRAIN, package="tqdm"),
-    Tool("matplotlib", "draws the training log", _TRAIN, package="matplotlib"),
+    Tool("matplotlib", "draws training logs and figures", _TRAIN, package="matplotlib"),
     Tool("torchrun", "trains in several processes", _TRAIN, package="torch", program="torchrun"),
     Tool("onnx", "reads and writes ONNX", _QONNX, package="onnx"),
     Tool("optuna", "searches for networks", _EXPLORE, package="optuna"),
     Tool("amaranth", "generates hardware", _FLOW, package="amaranth"),
-    Tool("yosys", "writes Verilog, proves, counts tables", _FLOW, choose=_choose_yosys),
-    Tool("amaranth-boards", "has the pins of boards", _FLOW, package="amaranth-boards"),
+    Tool("yosys", "writes Verilog, proves equivalence, counts LUTs", _FLOW, choose=_choose_yosys),
+    Tool("amaranth-boards", "knows the pins of boards", _FLOW, package="amaranth-boards"),
     Tool(
         "nextpnr-ecp5",
         "makes ECP5 bitstreams",
@@ -131,7 +131,10 @@ TOOLS = (
         choose=functools.partial(_choose_nextpnr, "ice40"),
     ),
     Tool(
-        "vivado", "makes 7-series bitstreams", "get it from AMD, or use openXC7", program="vivado"
+        "vivado",
+        "makes 7-series bitstreams",
+        "install it from AMD, or use openXC7",
+        program="vivado",
     ),
     Tool(
         "nextpnr-xilinx",
@@ -160,9 +163,9 @@ VARIABLES = {
     "PRJXRAY_DB_DIR": "the folder of prjxray's databases",
     "CXX": "the C++ compiler for simulations",
     "TMPDIR": "the folder for temporary files",
-    "MAKEFLAGS": "options of make, in the test suite of a design",
-    "SUITE_CYCLES": "cycles that a test with stalls may take, in the test suite of a design",
-    "WAVES": "1 records waveforms, in the test suite of a design",
+    "MAKEFLAGS": "options of make in the test suite of a design",
+    "SUITE_CYCLES": "cycles that a test with stalls may take in the test suite of a design",
+    "WAVES": "set it to 1 to record waveforms in the test suite of a design",
 }
 
 
@@ -247,10 +250,10 @@ def choose(name: str, least: tuple[int, int], *, package: str, partner: str = ""
             raise ToolMissing(
                 f"{_title(name)} was not found: install it with `pip install {package}`"
             )
-        raise ToolMissing(f"{wrong}: `pip install {package}` installs one that works")
+        raise ToolMissing(f"{wrong}: `pip install {package}` installs a suitable one")
     if flaw := _problem(packaged, least, partner and f"yowasp-{partner}"):
-        raise ToolMissing(f"{flaw}: `pip install --upgrade {package}` installs one that works")
-    note = f"{wrong}, so the Python package's is used" if wrong else None
+        raise ToolMissing(f"{flaw}: `pip install --upgrade {package}` installs a suitable one")
+    note = f"{wrong}, so the one of the Python package is used" if wrong else None
     return Chosen(packaged, version_of(packaged), note)
 
 

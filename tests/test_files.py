@@ -56,7 +56,7 @@ def test_a_socket_is_no_file(tmp_path, monkeypatch):
 def test_names_that_no_file_can_have_are_one_sentence(tmp_path, name, ending):
     if ending == ".onnx":
         pytest.importorskip("onnx", reason="needs onnx (pip install 'sbnn-hw[qonnx]')")
-    reason = "File name too long" if name is LONG else "No file can have this name"
+    reason = "File name too long" if name is LONG else "Not a valid file name"
     with pytest.raises(ModelRejected, match=rf"^Cannot read .{{1,90}}: {reason}$"):
         open_network(name + ending)
     for refused in (check_writable, lambda path: write_atomically(path, lambda file: None)):

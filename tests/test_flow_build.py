@@ -112,7 +112,7 @@ def test_the_command_that_makes_the_bitstream_works_as_printed(
     lines = printed(capsys)
     assert lines["missing"] == (
         "There is no bitstream, since neither Vivado nor openXC7 is on PATH: install openXC7, or "
-        "run board/build_shell.sh where Vivado is"
+        "run board/build_shell.sh on a machine that has Vivado"
     )
     vivado(programs)
     subprocess.run(lines["with Vivado"], shell=True, check=True, cwd=tmp_path)
@@ -380,7 +380,7 @@ def test_hardware_that_differs_ends_the_build(model, tmp_path, monkeypatch, caps
     monkeypatch.setattr(design, "to_verilog", spoiled)
     assert run("--model", model, "--board", "arty_a7", "--out", tmp_path) == 7
     words = said(capsys)
-    assert "is not its network" in words
+    assert "does not compute what its network computes" in words
     assert re.search(r"first: image \d+, layer \w+, neuron \d+", words)
     assert not (tmp_path / "board").exists()
     report = report_of(tmp_path)
@@ -411,7 +411,7 @@ def test_hardware_that_differs_ends_the_build(model, tmp_path, monkeypatch, caps
         (
             ["--board", "icebreaker", "--toolchain", "vivado"],
             2,
-            r"Toolchain vivado is for 7-series FPGAs, and icebreaker has none",
+            r"Toolchain vivado is for 7-series FPGAs, not for icebreaker",
         ),
         (["--board", "arty_a7", "--clock", "-3"], 2, r"Clock must be between .*, not -3"),
         (["--board", "arty_a7", "--clock", "nan"], 2, r"Clock must be between .*, not nan"),
@@ -473,7 +473,7 @@ def test_a_part_of_unknown_size_does_not_take_any_network(model, tmp_path, monke
     monkeypatch.setattr("sbnn_hw.fit.LARGEST", 1)
     arguments = ["--part", "xc7k999tffg900-2", "--out", tmp_path / "out", "--until", "rtl"]
     assert run("--model", model, *arguments) == 1
-    assert "takes much memory and time" in said(capsys)
+    assert "takes a lot of memory and time" in said(capsys)
     assert run("--model", model, *arguments, "--force") == 0
 
 

@@ -61,7 +61,7 @@ def test_a_network_that_is_too_large_is_refused_unless_forced(model, tmp_path, m
     monkeypatch.setattr("sbnn_hw.fit.LARGEST", 1)
     arguments = ["generate", "--model", str(model), "--out", str(tmp_path / "out")]
     assert main(arguments) == 1
-    assert "or go on with --force" in sentence(capsys)
+    assert "or add --force to continue" in sentence(capsys)
     assert not (tmp_path / "out").exists()
     assert main([*arguments, "--force"]) == 0
 
@@ -103,7 +103,8 @@ def test_a_spoiled_design_fails_with_a_code_of_its_own(copy, capsys):
     (copy / "top.v").write_text(f"{text[:at]}{flipped:x}{text[start + found.end(2) :]}")
     assert main(["simulate", "--design", str(copy), "--images", "50"]) == 7
     assert re.match(
-        r"The design in .* is not its network: the results of \d+ of 50 images differ",
+        r"The design in .* does not compute what its network computes: the results of \d+ of 50 "
+        r"images differ",
         sentence(capsys),
     )
     assert not json.loads((copy / "agreement.json").read_text())["equal"]

