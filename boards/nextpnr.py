@@ -17,7 +17,7 @@ from sbnn_hw.boards.results import Routed, remove_files, write_bytes
 from sbnn_hw.boards.table import Board, Part
 from sbnn_hw.errors import OutputRefused, ToolFailed, ToolMissing, UsageError
 from sbnn_hw.files import write_atomically
-from sbnn_hw.tools import Chosen, choose, find_program
+from sbnn_hw.tools import Chosen, choose, find_next_to
 from sbnn_hw.yosys import Counts, count_cells, find_yosys
 
 __all__ = [
@@ -92,7 +92,7 @@ def find_nextpnr(family: str) -> Nextpnr:
     """Return nextpnr and the packer for a family, both from the same place."""
     place = choose_nextpnr(family).path
     prefix = "yowasp-" if Path(place).name.startswith("yowasp-") else ""
-    pack = find_program(f"{prefix}{_PACKERS[family]}")
+    pack = find_next_to(place, f"{prefix}{_PACKERS[family]}")
     assert pack is not None
     return Nextpnr(place, pack)
 

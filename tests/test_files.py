@@ -26,6 +26,7 @@ def disk_of(size):
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
+@pytest.mark.timeout(60)  # waiting for a pipe must fail, not stop the suite
 @pytest.mark.parametrize("ending", [".pt", ".sbnn", ".json", ".onnx"])
 def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path, ending):
     if ending == ".onnx":

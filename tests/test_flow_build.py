@@ -292,6 +292,19 @@ def test_nothing_of_another_board_stays_in_a_folder(ice40, model, tmp_path):
     assert files_of(used) == files_of(tmp_path / "fresh")
 
 
+def test_nothing_of_a_board_with_the_same_network_text_stays(model, tmp_path):
+    """Two boards of one family and clock have the same netlist and Verilog."""
+    arguments = ["--model", model, "--out", tmp_path / "used"]
+    assert run(*arguments, "--board", "arty_a7", "--until", "rtl") == 0
+    left = tmp_path / "used" / "board"
+    left.mkdir()
+    (left / "shell.tcl").write_text("# of arty_a7")
+    (tmp_path / "used" / "design.bit").write_bytes(b"of arty_a7")
+    assert run(*arguments, "--board", "arty_a7_100", "--until", "rtl") == 0
+    assert not left.exists()
+    assert not (tmp_path / "used" / "design.bit").exists()
+
+
 def test_what_is_still_right_stays_when_less_is_asked_for(ice40, model, tmp_path):
     used = shutil.copytree(ice40, tmp_path / "used")
     arguments = ["--board", "icebreaker", "--out", used, "--until", "rtl"]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import ROOT
 from random_networks import random_vector_network
 
 from sbnn_hw import netlist
@@ -64,6 +65,13 @@ def test_a_network_that_is_too_large_is_refused_unless_forced(model, tmp_path, m
     assert "or add --force to continue" in sentence(capsys)
     assert not (tmp_path / "out").exists()
     assert main([*arguments, "--force"]) == 0
+
+
+def test_a_network_that_is_too_large_is_not_evaluated_as_hardware(monkeypatch, capsys):
+    monkeypatch.setattr("sbnn_hw.fit.LARGEST", 1)
+    digits = str(ROOT / "models/digits.pt")
+    assert main(["eval", "--model", digits, "--data", "digits", "--using", "rtl"]) == 1
+    assert "The network has 1,702 connections" in sentence(capsys)
 
 
 def test_a_folder_may_be_named_by_a_string(design):

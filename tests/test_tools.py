@@ -106,3 +106,23 @@ def test_a_choice_that_fails_is_told_and_not_raised():
 
     (_, finding) = look_around((Tool("tool", "does", "get it", choose=fails),))
     assert (finding.found, finding.version, finding.note) == (False, None, "None of them will do")
+
+
+def test_another_program_is_not_taken_for_yosys(first, monkeypatch):
+    from sbnn_hw.yosys import find_yosys
+
+    monkeypatch.setenv("YOSYS", program(first, "true", "true (GNU coreutils) 9.1"))
+    with pytest.raises(ToolMissing, match=r"does not state the version of Yosys: unset \$YOSYS"):
+        find_yosys()
+
+
+def test_a_packer_comes_from_the_folder_of_its_nextpnr(tmp_path, monkeypatch):
+    from sbnn_hw.boards.nextpnr import find_nextpnr
+
+    others, mine = tmp_path / "others", tmp_path / "mine"
+    for folder in (others, mine):
+        folder.mkdir()
+        program(folder, "ecppack", "Project Trellis ecppack Version 1.4")
+    program(mine, "nextpnr-ecp5", "nextpnr-ecp5 (Version nextpnr-0.8)")
+    monkeypatch.setenv("PATH", f"{others}{os.pathsep}{mine}", prepend=os.pathsep)
+    assert find_nextpnr("ecp5").pack == str(mine / "ecppack")

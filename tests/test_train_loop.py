@@ -297,8 +297,7 @@ def test_a_finished_checkpoint_is_not_overwritten_unasked(tmp_path):
     files = {path: path.read_bytes() for path in tmp_path.iterdir()}
     with pytest.raises(
         OutputRefused,
-        match=r"^\S+a\.pt is a finished checkpoint; add --replace to overwrite it, --resume to keep "
-        r"it, or choose another --out$",
+        match=r"^\S+a\.pt already exists; add --replace to overwrite it, or choose another --out$",
     ):
         train(replace(config, seed=1), out)
     train(config, out, resume=True)

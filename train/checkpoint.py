@@ -144,7 +144,7 @@ def read_tensors(
     with opened_model(path, kind, absent) as file:
         if _is_bomb(file):
             raise ModelRejected(
-                f"{path} is not a {kind} (its content would be larger than the file); {damaged}"
+                f"{path} is not a {kind} (its content may be larger than the file); {damaged}"
             )
         try:
             with warnings.catch_warnings():
@@ -162,16 +162,22 @@ def read_tensors(
 
 
 def _is_bomb(file: BinaryIO) -> bool:
-    """Tell whether an archive holds more than its own size; what torch writes is not compressed."""
+    """Tell whether an archive may hold more than its own size.
+
+    What torch writes is not compressed. An archive that cannot be looked into is not trusted: torch
+    might read it all the same.
+    """
     archived = file.read(4) == b"PK\3\4"
     try:
         with zipfile.ZipFile(file) as archive:
-            inside = sum(member.file_size for member in archive.infolist())
-    except Exception:  # an old format, or a damaged archive, of which nothing is known
-        return False
+            members = archive.infolist()
+    except Exception:  # whatever a hostile or damaged archive makes it raise
+        return archived
     finally:
         file.seek(0)
-    return archived and inside > os.fstat(file.fileno()).st_size
+    inside = sum(member.file_size for member in members)
+    packed = any(member.compress_type != zipfile.ZIP_STORED for member in members)
+    return archived and (packed or inside > os.fstat(file.fileno()).st_size)
 
 
 def load_checkpoint(path: str | Path) -> Checkpoint:

@@ -621,7 +621,7 @@ def _keep(out: Path, resume: bool) -> None:
         return
     if resume:
         raise OutputRefused(
-            f"{out} is a finished checkpoint, and there is no state at {state_path} to resume "
+            f"{out} already exists, and there is no state at {state_path} to resume "
             f"from; add --replace to overwrite it, or choose another --out"
         )
     try:
@@ -637,8 +637,7 @@ def _keep(out: Path, resume: bool) -> None:
         )
     if out.exists():
         raise OutputRefused(
-            f"{out} is a finished checkpoint; add --replace to overwrite it, --resume to keep it, "
-            f"or choose another --out"
+            f"{out} already exists; add --replace to overwrite it, or choose another --out"
         )
 
 

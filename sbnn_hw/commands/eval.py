@@ -124,6 +124,7 @@ def _by_torch(
 def _by_simulation(
     path: Path, pixels: str | None, dataset: datasets.Dataset, root: Path | None
 ) -> tuple[int, int, float]:
+    from sbnn_hw.fit import check_size
     from sbnn_hw.hardware import require_amaranth
     from sbnn_hw.sim.verilator import require
     from sbnn_hw.yosys import find_yosys
@@ -138,6 +139,7 @@ def _by_simulation(
 
     network = open_network(path, pixels)
     _check_geometry(path, network.input.shape, network.classes, dataset, dataset.classes)
+    check_size(network)
     images = dataset.load("test", root)
     started = time.perf_counter()
     logger.info("generating")
