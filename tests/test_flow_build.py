@@ -448,7 +448,7 @@ def test_wrong_arguments_are_one_sentence(model, tmp_path, capsys, arguments, co
         (
             "model.h5",
             b"junk",
-            r"A model must be a checkpoint \(\.pt\), a netlist \(\.sbnn or \.json\) or ONNX.*",
+            r"A model must be a checkpoint \(\.pt\), a netlist \(\.sbnn or \.json\) or an ONNX file.*",
         ),
     ],
 )
