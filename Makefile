@@ -1,7 +1,7 @@
 # Two commands on a fresh machine: `make demo` and `make test`. Needs Python 3.11, 3.12 or 3.13, make
 # and g++.
 
-PYTHON ?= $(shell command -v python3.11 || command -v python3)
+PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || command -v python3)
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready

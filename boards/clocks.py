@@ -198,7 +198,7 @@ def solve_pll(family: str, clock_in_hz: int, clock_out_hz: int) -> Pll:
             break
     if best is None:
         raise UsageError(
-            f"No PLL of {family} takes an oscillator of {_show(clock)} MHz; leave --clock away"
+            f"No PLL of {family} accepts an oscillator of {_show(clock)} MHz; omit --clock"
         )
     pll = best[1]
     if abs(pll.clock_out - target) > _WORST_CLOCK * target:
@@ -246,8 +246,8 @@ def plan_clock(board: Board, target_hz: int | None = None) -> ClockPlan:
     baud = choose_baud(made, board.fastest_baud)
     if baud is None:
         raise UsageError(
-            f"No usual baud rate comes within 1.5 % of what {_show(made)} MHz can be divided to; "
-            "choose another clock"
+            f"No usual baud rate can be made from {_show(made)} MHz within 1.5 %; choose another "
+            f"clock"
         )
     return ClockPlan(round(made), pll, baud)
 

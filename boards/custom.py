@@ -69,8 +69,8 @@ def parse_board(text: str, file: str) -> Board:
     part = part_family(reader.value(pins, "part", str))
     if part.capacity is None:
         raise UsageError(
-            f"Pin file {file!r} names the part {part.name}, whose capacity is not known; "
-            "a board needs one that is"
+            f"Pin file {file!r} names the part {part.name}, whose capacity is not known; name a "
+            f"part with known capacity"
         )
     standard = reader.value(pins, "io_standard", str, _STANDARDS[part.family])
     if not _STANDARD.fullmatch(standard):
@@ -150,7 +150,7 @@ class _Reader:
     def value(self, table: dict[str, Any], key: str, kind: type, default: Any = None) -> Any:
         found = table.get(key.rpartition(".")[2], default)
         if found is None:
-            raise UsageError(f"Pin file {self._file!r} does not say {key}")
+            raise UsageError(f"Pin file {self._file!r} must set {key}")
         if not isinstance(found, kind) or (kind is int and isinstance(found, bool)):
             word = {str: "text", list: "a list", bool: "true or false", int: "a whole number"}[kind]
             raise self.wrong(key, f"be {word}", found)
@@ -159,7 +159,7 @@ class _Reader:
     def pin(self, table: dict[str, Any], key: str) -> str:
         found = table.get(key.rpartition(".")[2])
         if found is None:
-            raise UsageError(f"Pin file {self._file!r} does not say {key}")
+            raise UsageError(f"Pin file {self._file!r} must set {key}")
         # A package with numbered pins may have them as numbers.
         name = str(found) if isinstance(found, int) and not isinstance(found, bool) else found
         if not isinstance(name, str) or not _PIN.fullmatch(name):

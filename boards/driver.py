@@ -175,22 +175,22 @@ class Board:
         """Make sure that the board holds this network, and that all it says of itself fits it."""
         if self.identity.network != network.digest:
             raise LinkFailed(
-                f"The board holds another network ({self.identity.network[:12]}…) than {name} "
-                f"({network.digest[:12]}…); build {name} and load that"
+                f"The board has another network ({self.identity.network[:12]}…) than {name} "
+                f"({network.digest[:12]}…); build {name} and load it"
             )
         wire = self._wire
         scores = network.edge_from(len(network.stages) - 1).bits
         for what, theirs, ours in (
             ("images of {}", _size(wire.shape), _size(network.input.shape)),
-            ("{} bits a pixel", wire.value_bits, network.input.bits),
+            ("{} bits per pixel", wire.value_bits, network.input.bits),
             ("{:,} classes", wire.classes, network.classes),
-            ("{} bits a class", wire.index_bits, max(1, (network.classes - 1).bit_length())),
+            ("{} bits per class", wire.index_bits, max(1, (network.classes - 1).bit_length())),
             # A board without scores is as good.
-            ("{} bits a score", wire.score_bits, scores if wire.score_bits else 0),
+            ("{} bits per score", wire.score_bits, scores if wire.score_bits else 0),
         ):
             if theirs != ours:
                 raise LinkFailed(
-                    f"The board says that it holds {name}, but it reports {what.format(theirs)}, "
+                    f"The board says that it has {name}, but it reports {what.format(theirs)}, "
                     f"not {ours}; build {name} again and load the result"
                 )
 
@@ -396,7 +396,7 @@ class Board:
             if self._read(0.01):
                 quiet_since = time.monotonic()
                 if quiet_since - started > _NEVER_QUIET + 4 * pause:
-                    raise LinkFailed("The port is never quiet: something else talks on it")
+                    raise LinkFailed("The port is never quiet: something else is sending on it")
         self._heard.clear()
         self._parser.clear()
 
@@ -405,7 +405,7 @@ class Board:
         self._settle()
         for sent, payload in self._converse(iter([self._sent(Command.IDENTIFY, IDENTITY_BYTES)])):
             if payload is None:
-                raise LinkFailed(f"Nothing that is an sbnn-hw board answers ({sent.trouble})")
+                raise LinkFailed(f"No sbnn-hw board answers ({sent.trouble})")
             took = (time.monotonic() - sent.at) / sent.size
             self._seconds_per_byte = max(took, self._seconds_per_byte)
             try:
@@ -449,7 +449,7 @@ def open_board(
         finally:
             board.close()
     except serial.SerialException as error:
-        raise LinkFailed(f"Port {name} went away, or another program uses it: {error}") from None
+        raise LinkFailed(f"Port {name} disappeared, or another program uses it: {error}") from None
 
 
 def _find_board(serial: Any, name: str, baud: int | None, timeout: float, tries: int) -> Board:
@@ -467,8 +467,8 @@ def _find_board(serial: Any, name: str, baud: int | None, timeout: float, tries:
             if number := getattr(error, "errno", None):
                 reason = os.strerror(number)
             raise LinkFailed(
-                f"Port {name} cannot be opened: {reason} (is the board plugged in, or `sbnn-hw "
-                "serve` running?)"
+                f"Port {name} cannot be opened: {reason} (is the board plugged in, or is `sbnn-hw "
+                f"serve` running?)"
             ) from None
         try:
             # While rates are tried, a board that is there answers the first time.

@@ -17,7 +17,7 @@ from sbnn_hw.boards.results import Routed, remove_files, write_bytes
 from sbnn_hw.boards.table import Board, Part
 from sbnn_hw.errors import OutputRefused, ToolFailed, ToolMissing, UsageError
 from sbnn_hw.files import write_atomically
-from sbnn_hw.tools import Chosen, choose, find_program
+from sbnn_hw.tools import Chosen, choose, find_next_to
 from sbnn_hw.yosys import Counts, count_cells, find_yosys
 
 __all__ = [
@@ -92,7 +92,7 @@ def find_nextpnr(family: str) -> Nextpnr:
     """Return nextpnr and the packer for a family, both from the same place."""
     place = choose_nextpnr(family).path
     prefix = "yowasp-" if Path(place).name.startswith("yowasp-") else ""
-    pack = find_program(f"{prefix}{_PACKERS[family]}")
+    pack = find_next_to(place, f"{prefix}{_PACKERS[family]}")
     assert pack is not None
     return Nextpnr(place, pack)
 
@@ -110,7 +110,7 @@ def run_tool(command: Sequence[str], folder: Path, log: Path) -> int:
                 )
             except OSError as error:
                 raise ToolMissing(
-                    f"{command[0]} cannot be run ({error.strerror or error}); install it anew"
+                    f"{command[0]} cannot be run ({error.strerror or error}); install it again"
                 ) from None
     except OSError as error:
         raise OutputRefused(f"Cannot write {log}: {error.strerror or error}") from None
@@ -127,7 +127,7 @@ def reason_in_log(log: Path) -> str:
     text = log.read_text(encoding="utf-8", errors="replace")
     errors = re.findall(r"^(?:\S+: )?(?:ERROR|Error|error): (.*)", text, re.MULTILINE)
     said = [line for line in text.splitlines() if line.strip() and not line.startswith("$ ")]
-    what = errors[0] if errors else said[-1] if said else "it stopped without a word"
+    what = errors[0] if errors else said[-1] if said else "it stopped without a message"
     return what.strip().rstrip(".")
 
 
@@ -188,7 +188,7 @@ def synthesise_board(
     start_log(log)
     status = run_tool([yosys, "-q", "-l", "yosys.log", "-s", "synthesis.ys"], folder, log)
     if status or not netlist.is_file() or not counts.is_file():
-        raise ToolFailed(f"Yosys failed: {reason_in_log(log)} (what it said is in {log})")
+        raise ToolFailed(f"Yosys failed: {reason_in_log(log)} (its output is in {log})")
     return Synthesised(netlist, count_cells(counts.read_text(encoding="utf-8")))
 
 
@@ -250,7 +250,7 @@ def place_and_route(
     if status or not routed.is_file() or not report.is_file():
         raise ToolFailed(
             f"nextpnr could not place and route the design for {board.name}: {reason_in_log(log)} "
-            f"(what it said is in {log})"
+            f"(its output is in {log})"
         )
     # The packer's output counts only when it is whole.
     partial = folder / f"{name}.part"
@@ -264,7 +264,7 @@ def place_and_route(
         partial.unlink(missing_ok=True)
         raise ToolFailed(
             f"{_PACKERS[board.family]} could not pack the bitstream: {reason_in_log(log)} "
-            f"(what it said is in {log})"
+            f"(its output is in {log})"
         )
     partial.replace(bitstream)
     return _read_report(report, log, clock_hz, stages, bitstream, tools.place)
@@ -277,7 +277,8 @@ def place_out_of_context(
     """Place and route a design without pins on an ECP5, to learn how fast it is."""
     if part.family != "ecp5":
         raise UsageError(
-            f"Timing without a board is found for ECP5 parts only, and {part.name} is none"
+            f"Timing without a board can be measured only for ECP5 parts, and {part.name} is not "
+            f"one"
         )
     tools = find_nextpnr("ecp5")
     log, report = folder / ROUTE_LOG, folder / "route.json"
@@ -293,7 +294,7 @@ def place_out_of_context(
     if status or not report.is_file():
         raise ToolFailed(
             f"nextpnr could not place and route the design for {part.name}: {reason_in_log(log)} "
-            f"(what it said is in {log})"
+            f"(its output is in {log})"
         )
     return _read_report(report, log, clock_hz, stages, None, tools.place)
 
@@ -319,7 +320,7 @@ def _read_report(
         }
         paths = list(found.get("critical_paths", []))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ToolFailed(f"nextpnr wrote no report that can be read: {error!r}") from None
+        raise ToolFailed(f"Cannot read nextpnr's report: {error!r}") from None
     slowest = min(clocks, key=lambda name: clocks[name], default=None)
     fmax = None if slowest is None else clocks[slowest]
     return Routed(

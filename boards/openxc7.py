@@ -80,7 +80,7 @@ def find_openxc7(board: Board) -> Openxc7 | None:
 def require_openxc7(board: Board) -> Openxc7:
     """Return openXC7 for a board's device, or say which piece of it is missing."""
     if board.family != "xc7":
-        raise UsageError(f"openXC7 is for 7-series boards, and {board.name} is none")
+        raise UsageError(f"openXC7 is for 7-series boards, and {board.name} is not one")
     cure = "install openXC7 (https://github.com/openXC7), or use Vivado"
     place, frames, pack = (_find(name, cure) for name in _PROGRAMS)
     share = Path(place).resolve().parent.parent / "share" / "nextpnr"
@@ -90,8 +90,8 @@ def require_openxc7(board: Board) -> Openxc7:
     chip = next((path for path in _chips(names, share) if path.is_file()), None)
     if chip is None:
         raise ToolMissing(
-            f"nextpnr-xilinx has no chip database for {die}: set $CHIPDB to {names[0]} or to the "
-            "folder that it is in"
+            f"nextpnr-xilinx has no chip database for {die}: set $CHIPDB to {names[0]} or to its "
+            f"folder"
         )
     part = f"{die}{board.package}-{board.speed[:1]}"
     family = _FAMILIES[board.device[:4]]
@@ -102,8 +102,8 @@ def require_openxc7(board: Board) -> Openxc7:
     )
     if database is None:
         raise ToolMissing(
-            f"There is no prjxray database for {part}: set $PRJXRAY_DB_DIR to the folder that has "
-            f"{family} in it"
+            f"There is no prjxray database for {part}: set $PRJXRAY_DB_DIR to the folder that "
+            f"contains {family}"
         )
     return Openxc7(place, frames, pack, chip, database, part)
 
@@ -149,7 +149,9 @@ def run_openxc7(
     folder.mkdir(parents=True, exist_ok=True)
     made = synthesise_board(prepared.files, "xc7", folder, top=name, options="-abc9")
     if pairs := made.counts.cells.get("LUT6_2", 0):
-        raise ValueError(f"{pairs} LUT6_2 are left; generate with split pairs for openXC7")
+        raise ValueError(
+            f"{pairs} LUT6_2 are left; generate the design with split pairs for openXC7"
+        )
     source = prepared.files[f"{name}.xdc"]
     text = constraints_for_nextpnr(source if isinstance(source, str) else source.decode())
     write_atomically(folder / f"{name}.xdc", lambda file: file.write(text.encode()))
@@ -179,7 +181,7 @@ def run_openxc7(
         if run_tool(command, folder, log) or not output.is_file():
             raise ToolFailed(
                 f"{Path(command[0]).name} failed for {board.name}: {reason_in_log(log)} "
-                f"(what it said is in {log})"
+                f"(its output is in {log})"
             )
     partial.replace(bitstream)
     fmax, names = _read_log(log.read_text(encoding="utf-8", errors="replace"))

@@ -254,7 +254,7 @@ def _make_platform(board):
     if (platform.device, platform.package) != (board.device, board.package):
         raise UsageError(
             f"The table has {board.device} in {board.package} for {board.name}, but its platform "
-            f"is {platform.device} in {platform.package}"
+            f"has {platform.device} in {platform.package}"
         )
 
     attribute, standard = _STANDARD[board.family]

@@ -96,10 +96,10 @@ class Reason(IntEnum):
     def words(self) -> str:
         """The reason as the end of a sentence."""
         return {
-            Reason.CHECK: "its check was wrong",
+            Reason.CHECK: "its checksum was wrong",
             Reason.LENGTH: "its length was wrong",
-            Reason.COMMAND: "it was no known command",
-            Reason.SILENCE: "it broke off",
+            Reason.COMMAND: "it was not a known command",
+            Reason.SILENCE: "it was cut off",
             Reason.FRAMING: "a byte had no stop bit",
         }[self]
 
@@ -244,7 +244,7 @@ class OtherVersion(ValueError):
     """
 
     def __init__(self, version: int) -> None:
-        super().__init__(f"the board speaks version {version}, but this release {VERSION}")
+        super().__init__(f"the board speaks version {version}, but this release speaks {VERSION}")
         self.version = version
 
 
@@ -288,7 +288,7 @@ class Identity:
         if payload[:4] == _MAGIC and len(payload) > 4 and payload[4] != VERSION:
             raise OtherVersion(payload[4])
         if len(payload) != _IDENTITY.size or payload[:4] != _MAGIC:
-            raise ValueError("what answers is no sbnn-hw board")
+            raise ValueError("the device that answers is not an sbnn-hw board")
         (_, _, value_bits, index_bits, score_bits, classes, batch, height, width, channels,
          clock_hz, divisor, network, made_by) = _IDENTITY.unpack(payload)
         shape = (height, width, channels) if width else (height,)

@@ -59,7 +59,7 @@ class Shell(wiring.Component):
         if not wire.batch:
             raise ModelRejected(
                 f"An image of {wire.image_bytes:,} bytes is too long for the board's packets; "
-                "build for a part (--part), and use the AXI4-Stream face"
+                "build for a part (--part), and use its AXI4-Stream interface"
             )
         # An image is fed, and its result kept, before the next one is there; and all results of a
         # packet are there before the first of the next packet but one.
@@ -70,7 +70,7 @@ class Shell(wiring.Component):
             raise ModelRejected(
                 f"Results of {wire.result_bytes:,} bytes after {description['latency']:,} cycles, "
                 f"for images of {wire.image_bytes:,} bytes, are more than the board's shell can "
-                "keep up with; build without scores (--no-scores), or for a part (--part)"
+                f"handle; build without scores (--no-scores), or for a part (--part)"
             )
         self.identity = Identity(description["network"], wire, clock_hz, divisor, __version__,
                                  wire.batch)

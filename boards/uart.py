@@ -17,7 +17,7 @@ def heard():
 
 def _check(divisor):
     if divisor < LEAST_DIVISOR:
-        raise ValueError(f"Clocks a bit must be {LEAST_DIVISOR} or more, not {divisor!r}")
+        raise ValueError(f"Clocks per bit must be {LEAST_DIVISOR} or more, not {divisor!r}")
     return divisor
 
 

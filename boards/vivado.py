@@ -84,7 +84,7 @@ def part_project(
         The top module; its clock is ``clk``.
     """
     if part.family != "xc7":
-        raise UsageError(f"Vivado projects are for 7-series parts, and {part.name} is none")
+        raise UsageError(f"Vivado projects are for 7-series parts, and {part.name} is not one")
     if clock_hz <= 0:
         raise UsageError(f"Clock must be above 0 Hz, not {clock_hz!r}")
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name, re.ASCII):
@@ -115,8 +115,8 @@ def find_vivado() -> str:
     if found := shutil.which(named):
         return found
     raise ToolMissing(
-        "Vivado was not found: put it on PATH (`source settings64.sh`) or set $VIVADO, or take the "
-        "project's folder to a machine that has it"
+        "Vivado was not found: put it on PATH (`source settings64.sh`) or set $VIVADO, or copy "
+        "the project's folder to a machine that has Vivado"
     )
 
 
@@ -156,7 +156,7 @@ def run_vivado(
         errors = re.findall(r"^ERROR: (.*)", text, re.MULTILINE)
         why = f"it wrote no {missing[0]}" if missing and not status else "it stopped"
         what = errors[0].strip().rstrip(".") if errors else why
-        raise ToolFailed(f"Vivado failed: {what} (what it said is in {said})")
+        raise ToolFailed(f"Vivado failed: {what} (its output is in {said})")
     result = parse_timing(timing.read_text(encoding="utf-8", errors="replace"))
     return Routed(
         made if bitstream else None,
@@ -211,7 +211,7 @@ def parse_timing(text: str) -> Timing:
     release = version[1] if version else None
     summary = re.search(r"^[ \t]*(WNS\(ns\).*)\n[\s-]*\n[ \t]*(\S.*)$", text, re.MULTILINE)
     if summary is None:
-        raise ToolFailed("Vivado wrote no timing summary that can be read")
+        raise ToolFailed("Cannot read Vivado's timing summary")
     # Names of columns have spaces, but two and more of them lie between columns.
     row = dict(zip(re.split(r"\s{2,}", summary[1].strip()), summary[2].split(), strict=False))
 
@@ -239,7 +239,7 @@ def parse_timing(text: str) -> Timing:
             rf"^\S+\s+\{{[^}}]*\}}\s+{_NUMBER}\s+{_NUMBER}\s*$", text, re.MULTILINE
         )
         if not rows:
-            raise ToolFailed("Vivado's timing summary tells of no path and no clock")
+            raise ToolFailed("Vivado's timing summary has no path and no clock")
         found = worst, min(float(period) for period, _ in rows), ()
     left, period, names = found
     fmax = 1000 / (period - left) if period > left else None
@@ -265,7 +265,7 @@ def parse_utilisation(text: str) -> dict[str, tuple[float, float]]:
             # A synthesised table says LUTs*, for it is an estimate.
             result.setdefault(cells[0].rstrip("*"), (_whole(used), _whole(available)))
     if not result:
-        raise ToolFailed("Vivado wrote no utilisation report that can be read")
+        raise ToolFailed("Cannot read Vivado's utilisation report")
     return result
 
 
@@ -324,11 +324,11 @@ def check_project(folder: Path, name: str = "shell") -> list[str]:
     defined = set(re.findall(rf"^\s*module ({_IDENTIFIER}) ?[(#]", verilog, re.MULTILINE))
     top = re.search(r"^synth_design .*-top (\S+)", text, re.MULTILINE)
     if top is None or top[1] not in defined:
-        faults.append(f"{tcl.name} synthesises {top[1] if top else 'nothing'}, which has no text")
+        faults.append(f"{tcl.name} synthesises {top[1] if top else 'nothing'}, which has no source")
         return faults
     for module in sorted(_instantiated(verilog) - defined):
         if not _PRIMITIVES.fullmatch(module):
-            faults.append(f"module {module} is used, but has no text")
+            faults.append(f"module {module} is used, but has no source")
     context = "-mode out_of_context" in text
     faults += _check_pins(_read(xdc), _ports(verilog, top[1]), xdc.name, pins=not context)
     return faults
@@ -378,7 +378,7 @@ def _check_pins(xdc: str, ports: set[str], file: str, *, pins: bool) -> list[str
     for line in xdc.splitlines():
         for port in re.findall(r'\[get_ports "?([^"\]\s]+(?:\[\d+\])?)"?\]', line):
             if port not in ports:
-                faults.append(f"{file} has a constraint for {port}, which is no port")
+                faults.append(f"{file} has a constraint for {port}, which is not a port")
         if found := re.match(
             r'\s*set_property (LOC|PACKAGE_PIN|IOSTANDARD) "?(\w+)"? '
             r'\[get_ports "?([^"\s]+?)"?\]\s*$', line
@@ -416,7 +416,7 @@ def _unbalanced(text: str) -> list[str]:
             elif sign in "{[":
                 stack.append(sign)
             elif sign in "}]" and (not stack or stack.pop() + sign not in ("{}", "[]")):
-                faults.append(f"line {number} has a {sign} too many")
+                faults.append(f"line {number} has one {sign} too many")
                 stack.clear()
         if quoted:
             faults.append(f"line {number} has an open quote")

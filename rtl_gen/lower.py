@@ -56,7 +56,10 @@ def lower(network: Network, options: Options) -> Lowered:
     _require_chain(network)
     windows = any(stage.operation.windowed for stage in network.stages)
     if windows and options.input == "image":
-        raise UsageError("A network with windows takes its input a pixel a clock, not an image")
+        raise UsageError(
+            "A network with windows takes its input one pixel per clock, not one image; use "
+            "--input pixel or auto"
+        )
     raster = (windows or options.input == "pixel") and len(network.input.shape) == 3
     beats = network.input.size // network.input.channels if raster else 1
     arrivals = {INPUT: Arrival(raster, np.arange(beats))}
@@ -109,7 +112,7 @@ def _require_chain(network: Network) -> None:
 def _check_names(candidate: Candidate, names: set[str]) -> None:
     for name in candidate.parts:
         if name in _TAKEN or "__" in name:
-            raise ModelRejected("its name is that of a port; rename it")
+            raise ModelRejected("its name is also the name of a port; rename it")
         if name in names:
-            raise ModelRejected(f"its part {name} bears the name of another stage; rename that one")
+            raise ModelRejected(f"its part {name} has the name of another stage; rename that stage")
         names.add(name)

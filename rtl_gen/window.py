@@ -43,7 +43,7 @@ class Scan:
             raise ModelRejected(
                 f"a window of {self.window.kernel[0]}×{self.window.kernel[1]} with padding "
                 f"{self.window.padding[0]}, {self.window.padding[1]} on a map of "
-                f"{self.height}×{self.width} cannot be streamed at a pixel a clock; use less "
+                f"{self.height}×{self.width} cannot be streamed at one pixel per clock; use less "
                 f"padding or a larger map"
             )
 

@@ -47,7 +47,7 @@ def inverse_entropy(bits: float) -> float:
     0.05
     """
     if not 0 <= bits <= 1:
-        raise ValueError(f"Bits a weight must be between 0 and 1, not {bits!r}")
+        raise ValueError(f"Bits per weight must be between 0 and 1, not {bits!r}")
     if bits == 1:
         return 0.5  # where h is flat, and bisection would stop early
     low, high = 0.0, 0.5

@@ -27,19 +27,21 @@ logger = logging.getLogger("sbnn_hw")
 COMMANDS = {
     "train": "train a sparse binary network",
     "eval": "measure a model's accuracy on test images",
-    "convert": "turn a checkpoint of the SBNN authors into one of ours",
-    "fold": "turn a checkpoint or ONNX into an integer netlist, exactly",
+    "convert": "turn a checkpoint of the SBNN authors into one of sbnn-hw",
+    "fold": "turn a checkpoint or ONNX file into an exact integer netlist",
     "export": "write a model as QONNX, as a netlist, or as JSON",
     "generate": "generate streaming hardware: Verilog, and a suite that tests it",
-    "simulate": "simulate a design on whole sets of images, and compare every answer",
+    "simulate": "simulate a design on many images, and compare every answer",
     "build": "build for a board: fold, generate, simulate, synthesise, bitstream, report",
-    "boards": "list the boards that can be built for",
+    "boards": "list the supported boards",
     "run": "classify images on a board",
-    "serve": "run a build's board in simulation, behind a pseudo-terminal",
-    "info": "show what a model has: layers, connections, binary operations",
-    "bench": "measure all models: accuracy, agreement, LUTs, speed; dense and published beside",
-    "explore": "search for accurate and small networks; resumable, shared by several machines",
-    "paper": "print the paper's tables and draw its figures, beside what is counted here",
+    "serve": "simulate the board of a build behind a pseudo-terminal",
+    "info": "show a model's layers, connections and binary operations",
+    "bench": "measure all models: accuracy, agreement, LUTs, speed; compare with dense and "
+    "published ones",
+    "explore": "search for accurate and small networks; several machines can share a search",
+    "paper": "print the paper's tables and draw its figures, with what is counted and measured "
+    "here",
     "models": "list the models and recipes that can be trained",
     "doctor": "show which tools were found and how to get the others",
 }
@@ -66,7 +68,7 @@ def _parser(command: str | None) -> argparse.ArgumentParser:
         description="Sparse binary neural networks on FPGAs.",
         epilog="Exit codes: 1 model refused, 2 wrong arguments, 3 tool missing, 4 tool failed, "
         "5 data missing, 6 output not written, 7 hardware and software differ, 8 board does not "
-        "answer, 9 clock not met.",
+        "answer as it should, 9 clock not met.",
     )
     parser.add_argument("--version", action="version", version=f"sbnn-hw {__version__}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND")
@@ -109,7 +111,7 @@ def _check_names(args: argparse.Namespace) -> None:
             try:
                 os.lstat(path)
             except ValueError:
-                raise UsageError(f"{short(path)!r} is no name that a file can have") from None
+                raise UsageError(f"{short(path)!r} is not a valid file name") from None
             except OSError as error:
                 if error.errno == errno.ENAMETOOLONG:
                     raise UsageError(f"The name {short(path)} is too long for a file") from None

@@ -109,8 +109,8 @@ class Dataset:
         """Read one split, from ``root`` or else from where data sets are looked for."""
         if self.classes is None:
             raise DataMissing(
-                f"The images of {self.name} are read one by one, by `sbnn-hw train` and "
-                f"`sbnn-hw eval --using torch` alone; name another data set"
+                f"The images of {self.name} are read one by one, which only `sbnn-hw train` and "
+                f"`sbnn-hw eval --using torch` can do; name another data set"
             )
         images = self.read(default_root() if root is None else Path(root), split)
         assert isinstance(images, Images)
@@ -327,7 +327,7 @@ def _read_digits(_: Path, split: Split) -> Images:
         from sklearn.datasets import load_digits
     except ImportError:
         raise ToolMissing(
-            "The digits data need scikit-learn (pip install 'sbnn-hw[train]')"
+            "The digits data set needs scikit-learn (pip install 'sbnn-hw[train]')"
         ) from None
     bunch = load_digits()
     # Sixteen grey levels become the bytes that every other data set has.

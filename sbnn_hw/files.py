@@ -44,7 +44,7 @@ def open_file(path: str | Path) -> BinaryIO:
     try:
         file = open(path, "rb", opener=_at_once)  # noqa: SIM115
     except ValueError:
-        raise OSError(errno.EINVAL, "No file can have this name") from None
+        raise OSError(errno.EINVAL, "Not a valid file name") from None
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
         raise OSError(errno.EINVAL, "It is a pipe or a device, not a file")
@@ -85,7 +85,7 @@ def _writing(path: Path) -> Iterator[None]:
         with contextlib.suppress(OSError):
             os.lstat(path)
     except ValueError:
-        raise OutputRefused(f"Cannot write {short(path)!r}: No file can have this name") from None
+        raise OutputRefused(f"Cannot write {short(path)!r}: Not a valid file name") from None
     try:
         yield
     except OSError as error:

@@ -131,13 +131,13 @@ def check_fit(
     else:
         raise ModelRejected(
             f"An image of the network needs {found.brams:,} of {room.brams:,} memory blocks on "
-            f"{target.name}; build for a part (--part), and use the AXI4-Stream face"
+            f"{target.name}; build for a part (--part), and use its AXI4-Stream interface"
         )
     how = "estimated" if description is None else "counted"
     around = "shell" if isinstance(target, Board) else "AXI4-Stream face"
     raise ModelRejected(
         f"The network needs {what} on {target.name} ({how}, {found.shell:,} LUTs of it for the "
-        f"{around}); {_way_out(network, target, found, share)}, or go on with --force"
+        f"{around}); {_way_out(network, target, found, share)}, or add --force to continue"
     )
 
 
@@ -156,9 +156,9 @@ def check_size(network: Network, *, force: bool = False) -> None:
         return
     minutes = max(1, round(count * _SECONDS / 60))
     raise ModelRejected(
-        f"The network has {count:,} connections, and generating more than {LARGEST:,} takes much "
-        f"memory and time (here up to {count * _BYTES / 1e9:.1f} GB and {minutes} "
-        f"minute{'s' if minutes > 1 else ''}); train it sparser, or go on with --force"
+        f"The network has {count:,} connections, and generating more than {LARGEST:,} takes a lot "
+        f"of memory and time (here up to {count * _BYTES / 1e9:.1f} GB and {minutes} "
+        f"minute{'s' if minutes > 1 else ''}); train it sparser, or add --force to continue"
     )
 
 
@@ -176,5 +176,10 @@ def _way_out(network: Network, target: Board | Part, found: Need, share: float) 
     # What is around the neurons does not shrink with them; a little less is on the safe side.
     ones = int(counts.total("ones") * share * 0.95)
     sparsity = 1 - ones / counts.total("weights")
-    words = f"it fits {', '.join(boards)}" if boards else "no board of `sbnn-hw boards` has room"
-    return f"{words}; here this shape fits from about {sparsity:.1%} sparsity ({ones:,} ones)"
+    words = (
+        f"it would fit {', '.join(boards)}" if boards else "it fits no board of `sbnn-hw boards`"
+    )
+    return (
+        f"{words}; on {target.name}, this shape fits from about {sparsity:.1%} sparsity "
+        f"({ones:,} ones)"
+    )

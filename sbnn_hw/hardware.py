@@ -128,7 +128,7 @@ class Folder:
         if not agreement.equal:
             where = f" (first: {agreement.first})" if agreement.first else ""
             raise Disagreement(
-                f"The design in {self.path} is not its network: "
+                f"The design in {self.path} does not compute what its network computes: "
                 f"{', '.join(agreement.differences)}{where}; the verdict is in "
                 f"{self.path / AGREEMENT}"
             )

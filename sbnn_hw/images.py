@@ -40,8 +40,8 @@ def read_images(
     shape = network.input.shape
     if len(shape) != 3 or shape[2] not in _MODES or network.input.bits != 8:
         raise UsageError(
-            "Image files are for networks that take grey or coloured images of 8 bits; name a data "
-            "set (--data)"
+            "Image files can be used only with networks that take 8-bit grey or colour images; "
+            "name a data set (--data)"
         )
     height, width, channels = shape
     pixels = np.zeros((len(paths), height, width, channels), np.uint8)
@@ -52,8 +52,8 @@ def read_images(
                 file = Image.open(content)
                 if file.mode.startswith(("I", "F")):
                     raise UsageError(
-                        f"{path} has more than 8 bits for each pixel; save it with 8, since how it "
-                        "was meant to be scaled is not known"
+                        f"{path} has more than 8 bits per channel; save it with 8 bits, since it "
+                        f"is not known how to scale it"
                     )
                 image = file.convert(_MODES[channels])
         except FileNotFoundError:
@@ -64,7 +64,7 @@ def read_images(
                 f"it down"
             ) from None
         except (OSError, UnidentifiedImageError, ValueError):
-            raise DataMissing(f"{path} is no image that can be read") from None
+            raise DataMissing(f"{path} cannot be read as an image") from None
         if image.size != (width, height):
             if not resize:
                 raise UsageError(

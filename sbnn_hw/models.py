@@ -26,7 +26,7 @@ def open_network(path: str | Path, pixels: str | None = None) -> Network:
     """
     path = Path(path)
     if pixels is not None and path.suffix.lower() != ".onnx":
-        raise UsageError(f"How pixels are fed is said of ONNX (.onnx), not of {str(path)!r}")
+        raise UsageError(f"Only ONNX files (.onnx) need --pixels, not {str(path)!r}")
     if path.suffix.lower() == ".sbnn":
         return netlist.load(path)
     if path.suffix.lower() == ".json":
@@ -43,6 +43,6 @@ def open_network(path: str | Path, pixels: str | None = None) -> Network:
 
         return fold_checkpoint(path).network
     raise UsageError(
-        f"A model must be a checkpoint (.pt), a netlist (.sbnn or .json) or ONNX (.onnx), "
+        f"A model must be a checkpoint (.pt), a netlist (.sbnn or .json) or an ONNX file (.onnx), "
         f"not {str(path)!r}"
     )

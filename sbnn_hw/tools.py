@@ -27,6 +27,7 @@ __all__ = [
     "Tool",
     "choose",
     "choose_named",
+    "find_next_to",
     "find_program",
     "look_around",
     "variables_set",
@@ -36,6 +37,7 @@ __all__ = [
 #: Seconds in which a program must state its version. A Python package's may have to be prepared
 #: first, which takes a minute, once.
 _PATIENCE = 180
+_NATIVE_PATIENCE = 10
 
 
 @dataclass(frozen=True)
@@ -109,15 +111,15 @@ _SIM = "pip install 'sbnn-hw[sim]'"
 TOOLS = (
     Tool("numpy", "computes the integer network", "pip install numpy", package="numpy"),
     Tool("torch", "trains, and reads checkpoints", _TRAIN, package="torch"),
-    Tool("scikit-learn", "has the digits data", _TRAIN, package="scikit-learn"),
+    Tool("scikit-learn", "contains the digits data set", _TRAIN, package="scikit-learn"),
     Tool("tqdm", "draws the progress bar", _TRAIN, package="tqdm"),
-    Tool("matplotlib", "draws the training log", _TRAIN, package="matplotlib"),
+    Tool("matplotlib", "draws training logs and figures", _TRAIN, package="matplotlib"),
     Tool("torchrun", "trains in several processes", _TRAIN, package="torch", program="torchrun"),
     Tool("onnx", "reads and writes ONNX", _QONNX, package="onnx"),
     Tool("optuna", "searches for networks", _EXPLORE, package="optuna"),
     Tool("amaranth", "generates hardware", _FLOW, package="amaranth"),
-    Tool("yosys", "writes Verilog, proves, counts tables", _FLOW, choose=_choose_yosys),
-    Tool("amaranth-boards", "has the pins of boards", _FLOW, package="amaranth-boards"),
+    Tool("yosys", "writes Verilog, proves equivalence, counts LUTs", _FLOW, choose=_choose_yosys),
+    Tool("amaranth-boards", "knows the pins of boards", _FLOW, package="amaranth-boards"),
     Tool(
         "nextpnr-ecp5",
         "makes ECP5 bitstreams",
@@ -131,7 +133,10 @@ TOOLS = (
         choose=functools.partial(_choose_nextpnr, "ice40"),
     ),
     Tool(
-        "vivado", "makes 7-series bitstreams", "get it from AMD, or use openXC7", program="vivado"
+        "vivado",
+        "makes 7-series bitstreams",
+        "install it from AMD, or use openXC7",
+        program="vivado",
     ),
     Tool(
         "nextpnr-xilinx",
@@ -160,9 +165,9 @@ VARIABLES = {
     "PRJXRAY_DB_DIR": "the folder of prjxray's databases",
     "CXX": "the C++ compiler for simulations",
     "TMPDIR": "the folder for temporary files",
-    "MAKEFLAGS": "options of make, in the test suite of a design",
-    "SUITE_CYCLES": "cycles that a test with stalls may take, in the test suite of a design",
-    "WAVES": "1 records waveforms, in the test suite of a design",
+    "MAKEFLAGS": "options of make in the test suite of a design",
+    "SUITE_CYCLES": "cycles that a test with stalls may take in the test suite of a design",
+    "WAVES": "set it to 1 to record waveforms in the test suite of a design",
 }
 
 
@@ -236,7 +241,7 @@ def choose(name: str, least: tuple[int, int], *, package: str, partner: str = ""
     """
     wrong = None
     if native := find_program(name):
-        wrong = _problem(native, least, partner)
+        wrong = _problem(native, name, least, partner)
         if wrong is None:
             return Chosen(native, version_of(native))
     # That of this Python first: another one's may be another version.
@@ -247,10 +252,10 @@ def choose(name: str, least: tuple[int, int], *, package: str, partner: str = ""
             raise ToolMissing(
                 f"{_title(name)} was not found: install it with `pip install {package}`"
             )
-        raise ToolMissing(f"{wrong}: `pip install {package}` installs one that works")
-    if flaw := _problem(packaged, least, partner and f"yowasp-{partner}"):
-        raise ToolMissing(f"{flaw}: `pip install --upgrade {package}` installs one that works")
-    note = f"{wrong}, so the Python package's is used" if wrong else None
+        raise ToolMissing(f"{wrong}: `pip install {package}` installs a suitable one")
+    if flaw := _problem(packaged, name, least, partner and f"yowasp-{partner}"):
+        raise ToolMissing(f"{flaw}: `pip install --upgrade {package}` installs a suitable one")
+    note = f"{wrong}, so the one of the Python package is used" if wrong else None
     return Chosen(packaged, version_of(packaged), note)
 
 
@@ -264,7 +269,7 @@ def choose_named(variable: str, name: str, least: tuple[int, int]) -> Chosen:
             f"{title} was not found at {named}: correct ${variable}, or unset it and install "
             f"{title} with `pip install yowasp-{name}`"
         )
-    if wrong := _problem(path, least):
+    if wrong := _problem(path, name, least):
         raise ToolMissing(f"{wrong}: unset ${variable}, or set it to a newer {title}")
     return Chosen(path, version_of(path), f"${variable} names it")
 
@@ -273,15 +278,21 @@ def _title(name: str) -> str:
     return "Yosys" if name == "yosys" else name
 
 
-def _problem(path: str, least: tuple[int, int], partner: str = "") -> str | None:
-    """Say why a program cannot be taken, if so."""
+def find_next_to(path: str, name: str) -> str | None:
+    """Return a program that belongs to another one: from the same folder if it is there."""
+    found = shutil.which(name, path=str(Path(path).parent))
+    return str(Path(found).absolute()) if found else find_program(name)
+
+
+def _problem(path: str, tool: str, least: tuple[int, int], partner: str = "") -> str | None:
+    """Say why a program cannot be taken for a tool, if so."""
     name = Path(path).name
-    version = _stated(path)
+    version = _stated(path, tool.partition("-")[0])
     if version is None:
-        return f"{name} at {path} does not state its version"
+        return f"{name} at {path} does not state the version of {_title(tool)}"
     if tuple(map(int, re.findall(r"\d+", version)[:2])) < least:
         return f"{name} {version} at {path} is older than {'.'.join(map(str, least))}"
-    if partner and find_program(partner) is None:
+    if partner and find_next_to(path, partner) is None:
         return f"{name} {version} at {path} lacks {partner}"
     return None
 
@@ -294,10 +305,11 @@ def version_of(what: str) -> str:
     return _stated(what) or hashlib.sha256(Path(what).read_bytes()).hexdigest()[:12]
 
 
-def _stated(path: str) -> str | None:
+def _stated(path: str, word: str = "") -> str | None:
     """Return the version of a program, if it is known at all."""
     # Asking a Python package's program takes seconds, and its metadata says the same.
-    return _packaged(Path(path)) or _ask(path, _PATIENCE)
+    patience = _PATIENCE if Path(path).name.startswith("yowasp-") else _NATIVE_PATIENCE
+    return _packaged(Path(path)) or _ask(path, patience, word)
 
 
 def _packaged(path: Path) -> str | None:
@@ -312,17 +324,17 @@ def _packaged(path: Path) -> str | None:
     return found.version if path.parent.resolve() in homes else None
 
 
-def _ask(path: str, seconds: float) -> str | None:
-    """Return the version that a program states; it is asked nothing else, and only once."""
+def _ask(path: str, seconds: float, word: str = "") -> str | None:
+    """Return the version that a program states next to a word; it is asked only once."""
     try:
         known = Path(path).stat()
     except OSError:
         return None
-    return _ask_once(path, seconds, known.st_mtime_ns, known.st_size)
+    return _ask_once(path, seconds, word, known.st_mtime_ns, known.st_size)
 
 
 @functools.cache
-def _ask_once(path: str, seconds: float, *_known: int) -> str | None:
+def _ask_once(path: str, seconds: float, word: str, *_known: int) -> str | None:
     try:
         done = subprocess.run(
             [path, "--version"],
@@ -339,5 +351,7 @@ def _ask_once(path: str, seconds: float, *_known: int) -> str | None:
         # It did not start, and the numbers are of a library that it lacks.
         return None
     # Between two releases: how many changes after the older one.
-    match = re.search(r"\d+(\.\d+)+(\+\d+|-\d+-g[0-9a-f]+)?", f"{done.stdout}\n{done.stderr}")
-    return match[0] if match else None
+    said = f"{done.stdout}\n{done.stderr}"
+    match = re.search(r"\d+(\.\d+)+(\+\d+|-\d+-g[0-9a-f]+)?", said)
+    # Another program's version says nothing.
+    return match[0] if match and word in said.lower() else None

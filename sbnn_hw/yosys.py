@@ -132,7 +132,7 @@ def _failure(script: str, log: str, said: str) -> ToolFailed:
     what = errors[0].strip().rstrip(".") if errors else "it stopped"
     text = f"{script}\n\n{log}\n\n{said}"
     path = keep_log(f"yosys-{hashlib.sha256(text.encode()).hexdigest()[:16]}.log", text)
-    kept = "" if path is None else f" (what it said is in {path})"
+    kept = "" if path is None else f" (its output is in {path})"
     return ToolFailed(f"Yosys failed: {what}{kept}")
 
 
@@ -190,7 +190,7 @@ def count_cells(statistics: str) -> Counts:
         found: dict[str, Any] = json.loads(statistics)["design"]["num_cells_by_type"]
         cells = {name: int(number) for name, number in sorted(found.items())}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ToolFailed(f"Yosys wrote no statistics that can be read: {error!r}") from None
+        raise ToolFailed(f"Cannot read the statistics of Yosys: {error!r}") from None
     # Notes on what was flattened, not hardware.
     cells.pop("$scopeinfo", None)
     beside = {
@@ -297,7 +297,7 @@ def cell_models(family: str) -> str:
         re.MULTILINE | re.DOTALL,
     )
     if found is None:
-        raise ToolFailed(f"Yosys gave no models of the cells of {family}")
+        raise ToolFailed(f"Yosys has no models of the cells of {family}")
     # Notes for Yosys's own parser, and delays, which simulators of cycles do not take.
     text = re.sub(r"`file_(push \"[^\"\n]*\"|pop)", "", found[1])
     return re.sub(r"\bspecify\b.*?\bendspecify\b", ";", text, flags=re.DOTALL)

@@ -111,7 +111,9 @@ class Agreement:
         if self.mismatches:
             found.append(f"the results of {self.mismatches:,} of {self.vectors:,} images differ")
         if self.value_mismatches:
-            found.append(f"{self.value_mismatches:,} of {self.values:,} values inside differ")
+            found.append(
+                f"{self.value_mismatches:,} of {self.values:,} values inside the stages differ"
+            )
         if self.violations:
             found.append(f"the output breaks the rules of streams in {self.violations:,} cycles")
         for name, measured in (("latency", self.latency), ("interval", self.interval)):
@@ -171,7 +173,7 @@ def check_agreement(
         Called with a few words whenever something that takes long starts.
     """
     if description["network"] != network.digest:
-        raise UsageError("The design was generated from another network; generate it anew")
+        raise UsageError("The design was generated from another network; generate it again")
     pixels = network.check_pixels(pixels)
     if not len(pixels):
         raise UsageError("There must be one image or more to simulate")

@@ -142,7 +142,7 @@ class Build:
         # The bench is the only text whose warnings are on, and it is fine if the ports are.
         for line in said.splitlines():
             if line.startswith(("%Warning-WIDTH", "%Warning-PIN")) and "sbnn_bench.v" in line:
-                raise ToolFailed(f"Ports of the design are not as it is described: {line}")
+                raise ToolFailed(f"The ports of the design do not match its description: {line}")
 
     def compile(self) -> None:
         """Compile and link the C++, and remove it."""
@@ -272,7 +272,7 @@ class Build:
             log = keep_log(f"{self.digest}.log", f"$ {' '.join(command)}\n{done.stdout}")
             if log is None:
                 raise ToolFailed(f"{tool} failed on the design: {done.stdout[:200]}")
-            raise ToolFailed(f"{tool} failed on the design (what it said is in {log})")
+            raise ToolFailed(f"{tool} failed on the design (its output is in {log})")
         return done.stdout
 
 

@@ -111,7 +111,7 @@ def _is_whole(path: Path, *, say: bool = False) -> bool:
     if json.dumps(_contents(path)) == recorded:
         return True
     if say:
-        logger.warning("%s in the cache was damaged; it is made again", path)
+        logger.warning("%s in the cache was damaged and is made again", path)
     return False
 
 
@@ -168,12 +168,12 @@ def _check_ours(path: Path) -> None:
         if found.st_uid != os.geteuid():
             raise OutputRefused(
                 f"{folder} belongs to another user, and programs in it would be run: point "
-                "$SBNN_CACHE at a folder of your own"
+                f"$SBNN_CACHE at your own folder"
             )
         if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             raise OutputRefused(
-                f"Other users can write to {folder}, and programs in it are run: "
-                f"`chmod -R go-w {cache_folder()}`, or point $SBNN_CACHE at a folder of your own"
+                f"Other users can write to {folder}, and programs in it would be run: use `chmod "
+                f"-R go-w {cache_folder()}`, or point $SBNN_CACHE at your own folder"
             )
 
 

@@ -300,8 +300,8 @@ def open_library(path: Path) -> ctypes.CDLL:
     except OSError as error:
         reason = str(error).removeprefix(f"{path}: ")
         raise ToolFailed(
-            f"The compiled simulation {path} cannot be loaded ({reason}): if programs may not be "
-            "run from that disk, point $SBNN_CACHE at a folder on another one"
+            f"The compiled simulation {path} cannot be loaded ({reason}): if that disk does not "
+            f"allow programs to run, point $SBNN_CACHE at a folder on another one"
         ) from None
 
 

@@ -46,7 +46,7 @@ def write_suite(
         The most images that are taken; the first ones are.
     """
     if description["network"] != network.digest:
-        raise UsageError("The design was generated from another network; generate it anew")
+        raise UsageError("The design was generated from another network; generate it again")
     if limit < 1:
         raise UsageError(f"Limit must be 1 or more, not {limit!r}")
     pixels = network.check_pixels(pixels)[:limit]

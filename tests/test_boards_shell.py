@@ -276,13 +276,12 @@ def test_what_a_shell_cannot_serve_is_refused():
     with pytest.raises(
         ModelRejected,
         match=r"^An image of 50,331,648 bytes is too long for the board's packets; build for a part "
-        r"\(--part\), and use the AXI4-Stream face$",
+        r"\(--part\), and use its AXI4-Stream interface$",
     ):
         Shell(described([4096, 4096, 3], 10, 0), divisor=8, clock_hz=1)
     with pytest.raises(
         ModelRejected,
-        match=r"^Results of 126 bytes after 10 cycles, for images of 1 bytes, are more than the "
-        r"board's shell can keep up with; build without scores \(--no-scores\), or for a part "
+        match=r"^Results of 126 bytes after 10 cycles, for images of 1 bytes, are more than the board's shell can handle; build without scores \(--no-scores\), or for a part "
         r"\(--part\)$",
     ):
         Shell(described([1, 1, 1], 100, 10), divisor=8, clock_hz=1)

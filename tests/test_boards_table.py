@@ -182,7 +182,7 @@ def test_pin_file_gives_a_board(tmp_path):
         ('leds = ["P11", "N12"]', "leds = 3", "leds must be a list, not 3"),
         ('leds = ["P11", "N12"]', 'leds = ["P11", []]', "leds must be a pin, like E3 or 35, not []"),
         ('"N12"', '"P11"', "uses the pin P11 twice"),
-        ('tx = "M14"', "", "does not say uart.tx"),
+        ('tx = "M14"', "", "must set uart.tx"),
         ("[clock]", "[clocks]", "has an unknown key 'clocks' (did you mean clock?)"),
         ("fastest_baud = 3_000_000", "fastest_baud = 9600",
          "uart.fastest_baud must be from 115200 to 12000000, not 9600"),
@@ -193,7 +193,8 @@ def test_pin_file_gives_a_board(tmp_path):
         ("leds_active_low", 'name = "a b"\nleds_active_low',
          "name must be small letters, digits and underscores, not 'a b'"),
         ("LFE5U-25F-6BG256C", "xc7k999tffg900-2",
-         "names the part xc7k999tffg900-2, whose capacity is not known; a board needs one that is"),
+         ("names the part xc7k999tffg900-2, whose capacity is not known; "
+          "name a part with known capacity")),
         ("beside the button", "beside\\nthe button",
          "uart.where must be one line of at most 200 characters, not 'the pins beside\\nthe button'"),
     ],

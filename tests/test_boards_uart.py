@@ -84,5 +84,5 @@ def test_what_is_sent_is_received(divisor):
 
 @pytest.mark.parametrize("kind", [Receiver, Transmitter])
 def test_too_few_clocks_a_bit_are_refused(kind):
-    with pytest.raises(ValueError, match=r"^Clocks a bit must be 8 or more, not 7$"):
+    with pytest.raises(ValueError, match=r"^Clocks per bit must be 8 or more, not 7$"):
         kind(7)

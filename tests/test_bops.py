@@ -31,7 +31,7 @@ def test_entropy_and_its_inverse(p):
 def test_entropy_at_the_ends():
     assert entropy(0) == entropy(1) == 0
     assert entropy(0.5) == 1
-    with pytest.raises(ValueError, match=r"^Bits a weight must be between 0 and 1, not 2$"):
+    with pytest.raises(ValueError, match=r"^Bits per weight must be between 0 and 1, not 2$"):
         inverse_entropy(2)
 
 

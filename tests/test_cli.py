@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -91,7 +92,7 @@ def test_constraint_by_sparsity_share_or_bits(tmp_path, capsys, option):
          "E: No netlist at nope.sbnn (make one with `sbnn-hw fold`)"),
         (["info", "--model", "net.onnx"], 1, "E: No ONNX file at net.onnx"),
         (["info", "--model", "net.tflite"], 2,
-         "a checkpoint (.pt), a netlist (.sbnn or .json) or ONNX (.onnx), not 'net.tflite'"),
+         "a netlist (.sbnn or .json) or an ONNX file (.onnx), not 'net.tflite'"),
         (["train", "--model", "sfx", "--data", "digits", "--out", "a.pt"], 2,
          "(did you mean sfc?)"),
         (["train", "--model", "mlp:0", "--data", "digits", "--out", "a.pt"], 2,
@@ -105,7 +106,7 @@ def test_constraint_by_sparsity_share_or_bits(tmp_path, capsys, option):
         (["train", "--model", "conv:9z", "--data", "digits", "--out", "a.pt"], 2,
          "not '9z'"),
         (["train", "--model", "cnv", "--data", "digits", "--out", "a.pt"], 2,
-         "E: Model cnv leaves nothing of 8×8 images; use fewer layers or --padding"),
+         "E: Model cnv shrinks 8×8 images to nothing; use fewer layers or --padding"),
         (["train", "--data", "digits", "--out", "a.pt"], 2,
          "E: Training needs --model, or a --recipe that names it"),
         (["train", "--recipe", "x", "--out", "a.pt"], 2, "E: Recipe must be one of cifar100_reactnet18_bnn, "),
@@ -116,7 +117,7 @@ def test_constraint_by_sparsity_share_or_bits(tmp_path, capsys, option):
         (["train", "--model", "digits", "--data", "digits", "--xi-bits", "40", "--out", "a.pt"], 2,
          "E: Bits of ξ must be between 1 and 16, not 40"),
         (["train", "--model", "digits", "--data", "digits", "--domain", "bnn", "--xi-bits", "4",
-          "--out", "a.pt"], 2, "E: A grid for ξ (xi-bits) goes with the domain learned, not 'bnn'"),
+          "--out", "a.pt"], 2, "E: A grid for ξ (xi-bits) needs the domain learned, not 'bnn'"),
         (["train", "--model", "digits", "--data", "digits", "--out", "a.txt"], 2,
          "E: A checkpoint's name must end in .pt, not 'a.txt'"),
         (["train", "--model", "sfc", "--data", "mnist", "--data-root", "nowhere", "--out", "a.pt"],
@@ -128,9 +129,9 @@ def test_constraint_by_sparsity_share_or_bits(tmp_path, capsys, option):
         (["train", "--model", "digits", "--data", "digits", "--batch", "5000", "--out", "a.pt"], 2,
          "E: Batch must be at most the 1150 training images, not 5000"),
         (["train", "--model", "mlp:999999,999999", "--data", "digits", "--out", "a.pt"], 2,
-         "E: Model mlp:999999,999999 has 1,000,075,999,940 weights, and training it takes 16,001.2 GB or more, but"),
+         "has 1,000,075,999,940 weights, and training it needs 16,001.2 GB or more, but"),
         (["fold", "--model", "a.sbnn", "--out", "b.sbnn"], 2,
-         "E: What is folded must be a checkpoint (.pt) or ONNX (.onnx), not 'a.sbnn'"),
+         "E: The model to fold must be a checkpoint (.pt) or an ONNX file (.onnx), not 'a.sbnn'"),
         (["fold", "--model", "a.pt", "--out", "b.pt"], 2,
          "E: A netlist's name must end in .sbnn, not 'b.pt'"),
     ],
@@ -169,7 +170,7 @@ def test_errors_are_one_sentence_with_the_cure(
         (["info", "--model", f"{'a' * 5000}.pt"],
          f"The name {'a' * 60}…{'a' * 17}.pt is too long for a file (see sbnn-hw info --help)"),
         (["info", "--model", "a\0b.pt"],
-         "'a\\x00b.pt' is no name that a file can have (see sbnn-hw info --help)"),
+         "'a\\x00b.pt' is not a valid file name (see sbnn-hw info --help)"),
     ],
 )  # fmt: skip
 def test_wrong_arguments_are_one_sentence_that_says_where_to_read_on(arguments, message, capsys):
@@ -374,3 +375,12 @@ def test_a_folder_that_may_not_be_written(trained, tmp_path, capsys):
         pytest.skip("root may write anywhere")
     (tmp_path / "closed").mkdir(mode=0o500)
     assert run("fold", "--model", trained[0], "--out", tmp_path / "closed" / "n.sbnn") == 6
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_help_text_shows_a_name_of_the_code(capsys, command):
+    """A text in braces is what a string shows that should have been formatted."""
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    text = capsys.readouterr().out
+    assert not re.search(r"\{[A-Z_]+\}|%\(", text)

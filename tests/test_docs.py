@@ -86,53 +86,6 @@ def test_the_ablation_has_its_table():
             )
 
 
-def test_numbers_in_the_readme_are_those_of_the_cards():
-    text = (ROOT / "README.md").read_text()
-    for path in sorted((ROOT / "models").glob("*.pt")):
-        name = path.stem
-        card = (ROOT / f"models/{name}.md").read_text()
-        accuracy = re.search(r"\| test accuracy of the netlist \| ([0-9.]+)% \|", card)[1]
-        ones = re.search(r"\| ones \(U\) \| (.*?) \|", card)[1]
-        row = next(line for line in text.splitlines() if f"models/{name}.pt" in line)
-        assert f"| {ones} | {accuracy} % |" in row
-
-
-def test_tables_in_the_readme_are_those_that_were_counted():
-    """The page is written by the benchmark; the sentence quotes it."""
-    counted = []
-    page = (ROOT / "docs/lut_cost.md").read_text()
-    for name in ("digits", "mnist_sfc_95", "mnist_sfc_98"):
-        counted.append(
-            re.search(rf"^\| {name} \| xc7 \| no \| [\d,]+ \| ([\d,]+) \|", page, re.M)[1]
-        )
-    text = " ".join((ROOT / "README.md").read_text().split())
-    assert "they take {}, {} and {} look-up tables".format(*counted) in text
-
-
-def test_boards_in_the_readme_are_those_that_were_built():
-    """The table is written by a script; its network sizes are those of the other page."""
-    import importlib.util
-
-    spec = importlib.util.spec_from_file_location("boards_bench", ROOT / "bench/boards.py")
-    bench = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(bench)
-    text = (ROOT / "README.md").read_text()
-    table = re.search(r"<!-- bench/boards\.py -->\n(.*?)<!-- end -->", text, re.S)[1]
-    assert table.startswith(bench.HEAD)
-    rows = [line.strip("|").split(" | ") for line in table.splitlines()[2:]]
-    assert [(row[0].strip(" `"), row[1].strip("`")) for row in rows] == list(bench.BUILDS)
-    page = (ROOT / "docs/lut_cost.md").read_text()
-    for row in rows:
-        given, of = row[3].split(" of ")
-        assert given == of
-        if row[1] == "`arty_a7`":
-            name = row[0].strip(" `")
-            if (ROOT / f"models/{name}.onnx").exists():
-                continue  # made elsewhere, so that the other page does not count it
-            counted = re.search(rf"^\| {name} \| xc7 \| no \| [\d,]+ \| ([\d,]+) \|", page, re.M)
-            assert row[4] == counted[1]
-
-
 def test_every_environment_variable_is_in_the_documentation():
     read = re.compile(r"""environ(?:\.get\(|\[)\s*"([A-Z_]+)"|\$([A-Z_]{3,})\b""")
     found = set()

@@ -15,6 +15,8 @@ import pytest
 from conftest import ROOT
 
 SOURCES = tomllib.loads((ROOT / "docs/numbers.toml").read_text(encoding="utf-8"))
+ABLATION = json.loads((ROOT / "sbnn_hw/paper/measured.json").read_text(encoding="utf-8"))
+ABLATION = ABLATION["cifar10_ablation"]["rows"]
 BENCH = json.loads((ROOT / "docs/bench/bench.json").read_text(encoding="utf-8"))
 
 
@@ -107,7 +109,39 @@ def derived():
     def times(larger, smaller):
         return f"{of(larger, 'luts') / of(smaller, 'luts'):.1f}"
 
+    def mean(domain, method, ec, key="accuracy"):
+        rows = [
+            row
+            for row in ABLATION
+            if (row["domain"], row["method"], row["ec"]) == (domain, method, ec)
+        ]
+        return 100 * sum(row[key] for row in rows) / len(rows)
+
+    def spread(domain, method, ec):
+        values = [
+            100 * row["accuracy"]
+            for row in ABLATION
+            if (row["domain"], row["method"], row["ec"]) == (domain, method, ec)
+        ]
+        return max(values) - min(values)
+
+    learned, closed = mean("learned", "penalty", 0.05), mean("closed_form", "topk", 0.05)
+    dense = mean("bnn", "none", 0.5)
     return {
+        "docs/cifar_ablation.md": {
+            f"{value:.1f}"
+            for value in (
+                *(learned, closed, dense, dense - closed),
+                learned - mean("symmetric", "penalty", 0.05),
+                learned - mean("bnn", "penalty", 0.05),
+                spread("symmetric", "penalty", 0.05),
+                spread("bnn", "penalty", 0.05),
+                mean("closed_form", "penalty", 0.05),
+                mean("bnn", "topk", 0.05),
+                mean("symmetric", "topk", 0.05),
+            )
+        }
+        | {f"{closed:.2f}", f"{mean('learned', 'penalty', 0.05, 'ones'):.2f}"},
         "docs/zoo.md": {
             points("mnist_dense_sfc", "mnist_2k_sfc"),
             points("mnist_dense_512", "mnist_2k2_narrow"),
@@ -133,6 +167,16 @@ def unfounded(page, text):
 @pytest.mark.parametrize("page", pages())
 def test_numbers_have_a_source(page):
     assert unfounded(page, (ROOT / page).read_text(encoding="utf-8")) == []
+
+
+def test_the_demonstration_printed_what_the_readme_quotes():
+    """`make demo` wrote docs/bench/demo.txt; the README quotes some of its lines."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    quoted = next(b for b in re.findall(r"```\n(.*?)```", text, re.DOTALL) if "agreement" in b)
+    printed = (ROOT / "docs/bench/demo.txt").read_text(encoding="utf-8").splitlines()
+    places = [printed.index(line) for line in quoted.splitlines()]
+    assert len(places) == 5
+    assert places == sorted(places)
 
 
 def test_a_number_that_no_file_has_is_found():
@@ -257,5 +301,6 @@ def test_built_boards_are_still_generated(row, tmp_path):
     choose_clock(flow, built)
     images, _ = choose_images(flow, network, None)
     generate_step(flow, built, choose_options(flow, built), images)
-    assert sha256((tmp_path / "top.v").read_text()) == row["texts"]["top.v"]
-    assert sha256(prepare(flow, built).files["shell.v"]) == row["texts"]["board/shell.v"]
+    files = {**prepare(flow, built).files, "top.v": (tmp_path / "top.v").read_text()}
+    assert len(row["texts"]) == 2
+    assert {name: sha256(files[name]) for name in row["texts"]} == row["texts"]

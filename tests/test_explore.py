@@ -196,10 +196,10 @@ def test_a_space_may_name_networks(space_file, model, caps, asked):
     [
         ('"conv:8k5s2"', '"conv:8z"', r": model: Model 'conv:8z' must list convolutions as in"),
         ('"conv:8k5s2"', '"nope"', r": model: Model must be one of .*, not 'nope'$"),
-        ('"conv:8k5s2"', "3", r": model must be a text, not 3$"),
-        ('"conv:8k5s2"', '"resnet18"', r": model must not be resnet18: no hardware is made of it$"),
-        ("levels = 2", "levels = 2\ndepth = 1", r" must not have both model and depth: one of them"),
-        ("levels = 2", "levels = 2\nwidth = 8", r" must not have both model and width: one of them"),
+        ('"conv:8k5s2"', "3", r": model must be text, not 3$"),
+        ('"conv:8k5s2"', '"resnet18"', r": model must not be resnet18: no hardware can be made from it$"),
+        ("levels = 2", "levels = 2\ndepth = 1", r" must not have both model and depth: the model"),
+        ("levels = 2", "levels = 2\nwidth = 8", r" must not have both model and width: the model"),
         ("model = {", "models = {", r"\[network\] may have .*model, .*, not 'models'$"),
         ('model = { choices = ["conv:6,8p/12", "conv:8k5s2"] }', "", r" must say depth, or model$"),
     ],
@@ -237,7 +237,7 @@ def test_convolutions_are_searched_too(tmp_path, space_file):
 def test_a_space_of_the_package_is_named(tmp_path, capsys):
     """Its networks are too large for digits, which every trial says."""
     assert main(arguments(tmp_path / "out", "pixels", trials=1)) == 1
-    assert re.search(r"trial    0  conv:.*\n.*refused: .* leaves nothing", capsys.readouterr().err)
+    assert re.search(r"trial    0  conv:.*\n.*refused: .* to nothing", capsys.readouterr().err)
 
 
 def test_refuses_log_from_zero(space_file):
@@ -432,9 +432,9 @@ def test_the_same_command_goes_on_and_says_the_same(searched, capsys):
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        ({"epochs": 5}, "E: Study digits was begun with epochs = 2, not 5; use the same, or"),
-        ({"more": ["--validation", "100"]}, "begun with validation = 5000, not 100;"),
-        ({"more": ["--seconds", "3"]}, "begun with seconds = None, not 3.0;"),
+        ({"epochs": 5}, "E: Study digits was started with epochs = 2, not 5; use the same, or"),
+        ({"more": ["--validation", "100"]}, "started with validation = 5000, not 100;"),
+        ({"more": ["--seconds", "3"]}, "started with seconds = None, not 3.0;"),
     ],
 )
 def test_trials_of_one_study_have_the_same_budget(searched, capsys, more, says):
@@ -474,7 +474,7 @@ def test_a_trial_that_is_interrupted_is_run_again(tmp_path, space_file, monkeypa
         patch.setattr(Runner, "train", stop)
         assert main(arguments(tmp_path / "out", space_file, trials=1)) == 130
     said = capsys.readouterr().err
-    assert "stopped; the same command goes on, and runs it again" in said
+    assert "stopped; run the same command again to continue and repeat this trial" in said
     assert main(arguments(tmp_path / "out", space_file, trials=1)) == 0
     first, second = attributes(tmp_path / "out" / "study.journal")
     assert (first[0], second[0]) == ("FAIL", "COMPLETE")
@@ -570,7 +570,7 @@ def test_a_journal_that_is_cut_off_is_told_in_one_sentence(searched, tmp_path, c
         given = arguments(tmp_path / "out", searched / "space.toml", "--storage", journal, trials=4)
         assert main(given) == UsageError.exit_code, length
         assert capsys.readouterr().err == (
-            f"E: The study {journal} is cut off in its last line; remove that line, or name "
+            f"E: The last line of the study {journal} is cut off; remove that line, or name "
             f"another --storage\n"
         )
         assert journal.read_bytes() == whole[:length]
@@ -666,7 +666,7 @@ def test_a_study_of_something_else_is_refused(
     assert main(arguments(tmp_path / "out", space_file, "--storage", where)) == 2
     shown = path if kind == "journal" else "sqlite://…"
     assert capsys.readouterr().err == (
-        f"E: Study digits in {shown} is not one of sbnn-hw explore; name another --study\n"
+        f"E: Study digits in {shown} was not made by sbnn-hw explore; name another --study\n"
     )
     assert path.read_bytes() == before
 
@@ -678,7 +678,7 @@ def test_a_trial_that_was_given_up_while_it_ran_is_told(tmp_path, space_file, mo
         away = Study("s", str(tmp_path / "j"), facts).take(1)
     time.sleep(0.05)
     assert Study("s", str(tmp_path / "j"), facts, stale=0.01).take(1).number == 1
-    with pytest.raises(UsageError, match=r"was given up by another process.*give more --stale$"):
+    with pytest.raises(UsageError, match=r"Another process gave up a trial.*use a larger --stale$"):
         away.complete(0.5, 100, {}, 1.0)
 
 
@@ -825,7 +825,7 @@ def test_a_space_in_which_nothing_works_is_refused(tmp_path, space_file, capsys)
     assert main(arguments(tmp_path / "out", space_file, trials=19)) == 1
     said = capsys.readouterr().err
     assert said.count("refused: Batch must be at most") == 10
-    assert "E: No trial went well; the last one said: Batch must be at most the 1150" in said
+    assert "E: No trial succeeded; the last refusal was: Batch must be at most the 1150" in said
 
 
 def test_a_few_trials_that_were_all_refused_are_told(tmp_path, space_file, capsys):
@@ -835,8 +835,8 @@ def test_a_few_trials_that_were_all_refused_are_told(tmp_path, space_file, capsy
         said = capsys.readouterr().err
         assert said.count("refused: Batch must be at most") == runs
         assert said.splitlines()[-1] == (
-            "E: No trial went well; the last one said: Batch must be at most the 1150 training "
-            "images, not 5000 (mend the space, and name another --study and --out)"
+            "E: No trial succeeded; the last refusal was: Batch must be at most the 1150 training "
+            "images, not 5000 (fix the search space, and name another --study and --out)"
         )
 
 

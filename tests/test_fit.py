@@ -56,8 +56,8 @@ def test_a_network_that_is_too_large_is_refused_with_a_way_out():
     words = str(caught.value)
     found = re.fullmatch(
         r"The network needs ([\d,]+) of 10,400 LUTs on cmod_a7_15 \(estimated, 600 LUTs of it for "
-        r"the shell\); it fits ([\w, ]+); here this shape fits from about ([\d.]+)% sparsity "
-        r"\(([\d,]+) ones\), or go on with --force",
+        r"the shell\); it would fit ([\w, ]+); on cmod_a7_15, this shape fits from about ([\d.]+)% sparsity "
+        r"\(([\d,]+) ones\), or add --force to continue",
         words,
     )
     assert found, words
@@ -112,8 +112,8 @@ def test_a_network_that_takes_too_much_memory_to_generate_is_refused(monkeypatch
         check_size(network)
     assert re.fullmatch(
         rf"The network has {network.connections:,} connections, and generating more than "
-        rf"{network.connections - 1:,} takes much memory and time \(here up to [\d.]+ GB and \d+ "
-        r"minutes?\); train it sparser, or go on with --force",
+        rf"{network.connections - 1:,} takes a lot of memory and time \(here up to [\d.]+ GB and \d+ "
+        r"minutes?\); train it sparser, or add --force to continue",
         str(caught.value),
     )
     check_size(network, force=True)

@@ -112,7 +112,7 @@ def test_the_command_that_makes_the_bitstream_works_as_printed(
     lines = printed(capsys)
     assert lines["missing"] == (
         "There is no bitstream, since neither Vivado nor openXC7 is on PATH: install openXC7, or "
-        "run board/build_shell.sh where Vivado is"
+        "run board/build_shell.sh on a machine that has Vivado"
     )
     vivado(programs)
     subprocess.run(lines["with Vivado"], shell=True, check=True, cwd=tmp_path)
@@ -292,6 +292,19 @@ def test_nothing_of_another_board_stays_in_a_folder(ice40, model, tmp_path):
     assert files_of(used) == files_of(tmp_path / "fresh")
 
 
+def test_nothing_of_a_board_with_the_same_network_text_stays(model, tmp_path):
+    """Two boards of one family and clock have the same netlist and Verilog."""
+    arguments = ["--model", model, "--out", tmp_path / "used"]
+    assert run(*arguments, "--board", "arty_a7", "--until", "rtl") == 0
+    left = tmp_path / "used" / "board"
+    left.mkdir()
+    (left / "shell.tcl").write_text("# of arty_a7")
+    (tmp_path / "used" / "design.bit").write_bytes(b"of arty_a7")
+    assert run(*arguments, "--board", "arty_a7_100", "--until", "rtl") == 0
+    assert not left.exists()
+    assert not (tmp_path / "used" / "design.bit").exists()
+
+
 def test_what_is_still_right_stays_when_less_is_asked_for(ice40, model, tmp_path):
     used = shutil.copytree(ice40, tmp_path / "used")
     arguments = ["--board", "icebreaker", "--out", used, "--until", "rtl"]
@@ -380,7 +393,7 @@ def test_hardware_that_differs_ends_the_build(model, tmp_path, monkeypatch, caps
     monkeypatch.setattr(design, "to_verilog", spoiled)
     assert run("--model", model, "--board", "arty_a7", "--out", tmp_path) == 7
     words = said(capsys)
-    assert "is not its network" in words
+    assert "does not compute what its network computes" in words
     assert re.search(r"first: image \d+, layer \w+, neuron \d+", words)
     assert not (tmp_path / "board").exists()
     report = report_of(tmp_path)
@@ -411,7 +424,7 @@ def test_hardware_that_differs_ends_the_build(model, tmp_path, monkeypatch, caps
         (
             ["--board", "icebreaker", "--toolchain", "vivado"],
             2,
-            r"Toolchain vivado is for 7-series FPGAs, and icebreaker has none",
+            r"Toolchain vivado is for 7-series FPGAs, not for icebreaker",
         ),
         (["--board", "arty_a7", "--clock", "-3"], 2, r"Clock must be between .*, not -3"),
         (["--board", "arty_a7", "--clock", "nan"], 2, r"Clock must be between .*, not nan"),
@@ -435,7 +448,7 @@ def test_wrong_arguments_are_one_sentence(model, tmp_path, capsys, arguments, co
         (
             "model.h5",
             b"junk",
-            r"A model must be a checkpoint \(\.pt\), a netlist \(\.sbnn or \.json\) or ONNX.*",
+            r"A model must be a checkpoint \(\.pt\), a netlist \(\.sbnn or \.json\) or an ONNX file.*",
         ),
     ],
 )
@@ -473,7 +486,7 @@ def test_a_part_of_unknown_size_does_not_take_any_network(model, tmp_path, monke
     monkeypatch.setattr("sbnn_hw.fit.LARGEST", 1)
     arguments = ["--part", "xc7k999tffg900-2", "--out", tmp_path / "out", "--until", "rtl"]
     assert run("--model", model, *arguments) == 1
-    assert "takes much memory and time" in said(capsys)
+    assert "takes a lot of memory and time" in said(capsys)
     assert run("--model", model, *arguments, "--force") == 0
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import ROOT
 from random_networks import random_vector_network
 
 from sbnn_hw import netlist
@@ -61,9 +62,16 @@ def test_a_network_that_is_too_large_is_refused_unless_forced(model, tmp_path, m
     monkeypatch.setattr("sbnn_hw.fit.LARGEST", 1)
     arguments = ["generate", "--model", str(model), "--out", str(tmp_path / "out")]
     assert main(arguments) == 1
-    assert "or go on with --force" in sentence(capsys)
+    assert "or add --force to continue" in sentence(capsys)
     assert not (tmp_path / "out").exists()
     assert main([*arguments, "--force"]) == 0
+
+
+def test_a_network_that_is_too_large_is_not_evaluated_as_hardware(monkeypatch, capsys):
+    monkeypatch.setattr("sbnn_hw.fit.LARGEST", 1)
+    digits = str(ROOT / "models/digits.pt")
+    assert main(["eval", "--model", digits, "--data", "digits", "--using", "rtl"]) == 1
+    assert "The network has 1,702 connections" in sentence(capsys)
 
 
 def test_a_folder_may_be_named_by_a_string(design):
@@ -103,7 +111,8 @@ def test_a_spoiled_design_fails_with_a_code_of_its_own(copy, capsys):
     (copy / "top.v").write_text(f"{text[:at]}{flipped:x}{text[start + found.end(2) :]}")
     assert main(["simulate", "--design", str(copy), "--images", "50"]) == 7
     assert re.match(
-        r"The design in .* is not its network: the results of \d+ of 50 images differ",
+        r"The design in .* does not compute what its network computes: the results of \d+ of 50 "
+        r"images differ",
         sentence(capsys),
     )
     assert not json.loads((copy / "agreement.json").read_text())["equal"]

@@ -39,5 +39,5 @@ def test_an_image_that_is_too_large_is_called_so(network, tmp_path, monkeypatch)
 
 def test_a_pipe_is_no_image_and_not_waited_for(network, tmp_path):
     os.mkfifo(tmp_path / "a.png")
-    with pytest.raises(DataMissing, match=r"a\.png is no image that can be read$"):
+    with pytest.raises(DataMissing, match=r"a\.png cannot be read as an image$"):
         read_images([tmp_path / "a.png"], network)

@@ -167,10 +167,10 @@ def test_pool_is_or_and_and():
         (lambda: Taps(0, [0, 0], [], []), r"^A layer must have one input or more, not 0$"),
         (lambda: Taps(3, [0, 1], [-1], [False]), r"^Tap indices must be of type uint32, not int64$"),
         (lambda: linear([[1, 0]], [1], xi=2, k=1), r"^Ξ must be odd or k zero, not 2 and 1$"),
-        (lambda: linear([[1, -1]], [1], xi=1, k=1), r"^Inverted taps go with Ξ = 0 only$"),
+        (lambda: linear([[1, -1]], [1], xi=1, k=1), r"^Inverted taps are allowed only with Ξ = 0$"),
         (lambda: linear([[1, 0]], [1, 2]), r"^Thresholds must be \(classes, 1\), not \(1, 2\)$"),
         (lambda: linear([[1, 0]], [1], fixed=[0]),
-         r"^Fixed inputs are named only where Ξ is not zero$"),
+         r"^Fixed inputs are allowed only where Ξ is not zero$"),
         (lambda: linear([[1, 0]], [1], xi=1, k=1, fixed=[0]), r"^Fixed inputs must not be tapped$"),
         (lambda: Edge((3, 3)), r"^An edge's shape must be \(length,\) or \(height, width, channels\), "),
         (lambda: Window((3, 3), (1, 1), (3, 0)), r"^Padding must be smaller than the kernel, not "),
@@ -198,7 +198,7 @@ def test_refuses_what_cannot_be(make, message):
 def test_a_stage_that_nobody_reads_is_refused():
     first = Stage("one", Flatten(), (-1,))
     second = Stage("two", Flatten(), (-1,))
-    with pytest.raises(ModelRejected, match=r"^Stage one is read by no other$"):
+    with pytest.raises(ModelRejected, match=r"^Stage one is not read by any later stage$"):
         Network(Edge.of_bits((1, 1, 2), 8), (first, second, Stage("s", scores([[1, 0]]), (1,))))
 
 
@@ -211,7 +211,9 @@ def test_sums_that_would_leave_64_bits_are_refused():
         taps=taps, xi=1, k=40, thresholds=np.zeros((1, 1), int), flips=np.zeros(1, bool),
         fixed=np.zeros(0, int),
     )  # fmt: skip
-    with pytest.raises(ModelRejected, match=r"^Stage l: its sums leave 60 bits, with k = 40 and"):
+    with pytest.raises(
+        ModelRejected, match=r"^Stage l: its sums need more than 60 bits, with k = 40 and"
+    ):
         Network(
             Edge.of_bits((2**20,), 8),
             (Stage("l", layer, (-1,)), Stage("s", scores([[1]]), (0,))),
@@ -311,7 +313,7 @@ def resealed(content, old, new):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        (b'"schema":1', b'"schema":2', "it has schema 2, this sbnn-hw reads 1; fold the checkpoint"),
+        (b'"schema":1', b'"schema":2', "it has schema 2, but this sbnn-hw reads 1; fold the checkpoint"),
         (b'"kind":"flatten"', b'"kind":"eval"', "no operation is called 'eval'"),
         (b'"width":3', b'"width":-3', "its taps are not lists of inputs"),
         (b'"width":3', b'"width":1e9', "width must not be 1000000000.0"),
@@ -323,7 +325,7 @@ def resealed(content, old, new):
         (b'"k":0', b'"k":99', "k must be between 0 and 40"),
         (b'"name":"linear_2"', b'"name":"x; endmodule"', "A stage's name must be lower-case"),
         (b'"sources":[1]', b'"sources":[3]', "must receive from an earlier stage, not 3"),
-        (b'"shift":1', b'"shift":2', "its digest is not that of its content"),
+        (b'"shift":1', b'"shift":2', "its digest does not match its content"),
         (b'"stages":[', b'"stages":[[', "is not a netlist"),
         (b'"negative":false', b'"negative":0', "negative must not be 0"),
         (b'"ones":null', b'"ones":255', "its ones must be between"),

@@ -85,7 +85,7 @@ def changed(view, path, value):
 TAPS = ("stages", 2, "operation", "taps")
 BY_SCHEMA = [
     (("format",), "something", "its format is not"),
-    (("version",), 2, "it has version 2, this sbnn-hw reads 1"),
+    (("version",), 2, "it has version 2, but this sbnn-hw reads 1"),
     (("input", "bits"), 0.5, "bits must not be 0.5"),
     (("input", "shape"), [8, 8], "must be (length,) or (height, width, channels)"),
     (("stages",), {}, "stages must not be {}"),
@@ -94,16 +94,16 @@ BY_SCHEMA = [
     (("stages", 2, "operation", "kind"), "relu", "no operation is called 'relu'"),
     (("stages", 2, "operation", "xi"), True, "xi must not be True"),
     (("stages", 2, "operation", "flips"), "none", "flips must not be 'none'"),
-    ((*TAPS, "inputs"), [1, 2], "inputs must be a list for each neuron"),
+    ((*TAPS, "inputs"), [1, 2], "inputs must have one list per neuron"),
     ((*TAPS, "inputs", 0), [1.5], "must hold integers"),
 ]
 BY_READING = [
-    (("digest",), "0" * 64, "its digest is not that of its content"),
+    (("digest",), "0" * 64, "its digest does not match its content"),
     (("stages", 2, "operation", "thresholds", 0, 0), 1 << 61, "must be between"),
-    (("stages", 2, "operation", "thresholds", 0, 0), 1 << 80, "a number leaves 62 bits"),
+    (("stages", 2, "operation", "thresholds", 0, 0), 1 << 80, "a number needs more than 62 bits"),
     ((*TAPS, "inputs", 0), [5, 3], "Taps of a neuron must increase"),
     ((*TAPS, "inputs", 0), [1 << 30], "Taps must be below"),
-    ((*TAPS, "inverted"), [[True]], "inverted must have a value for each input"),
+    ((*TAPS, "inverted"), [[True]], "inverted must have one value per input"),
     (("stages", 2, "sources"), [7], "must receive from an earlier stage"),
 ]
 

@@ -139,8 +139,11 @@ def test_differences_of_accuracies_that_are_not():
         ("cifar100", "99"): ("-0.57", "-0.56"),
     }
     text = " ".join(table(2).notes)
-    assert "14 are; these are not: STQ -5.50, but 86.56 − 91.50 = -4.94; SBNN 90 % -0.24" in text
-    assert "8 are; these are not: STQ -5.05" in " ".join(table(3).notes)
+    assert (
+        "14 of them are; these are not: STQ -5.50, but 86.56 − 91.50 = -4.94; SBNN 90 % -0.24"
+        in text
+    )
+    assert "8 of them are; these are not: STQ -5.05" in " ".join(table(3).notes)
     assert "Contradictions" not in " ".join(table(1).notes)
 
 
@@ -157,7 +160,10 @@ def test_operations_that_do_not_add_up():
             wrong.append(row)
     assert wrong == ["birealnet18"]
     notes = " ".join(table(4).notes)
-    assert "8 are, as rounded; these are not: Bi-RealNet-18 1.63, but 1.39 + 17/64 = 1.66" in notes
+    assert (
+        "8 of them are, as rounded; these are not: Bi-RealNet-18 1.63, but 1.39 + 17/64 = 1.66"
+        in notes
+    )
 
 
 @pytest.mark.parametrize(
@@ -185,7 +191,8 @@ def test_operations_that_do_not_add_up():
          r"sources 'made_up' and 'other' have the same mark$"),
         ("[sources.other]\nmark = 'c'\ntitle = 'a'\nwhere = 'b'",
          r"must be one letter other than c and m, not 'c'$"),
-        ("[sources.other]\nmark = 'o'", r"source 'other' must have the texts mark, title and where$"),
+        ("[sources.other]\nmark = 'o'",
+         r"source 'other' must have mark, title and where, all text$"),
         ("[numbers]\ntable = 'cifar10'", r"numbers must be tables \[\[numbers\]\], not "),
         ("[rows]", r"have sources and numbers, not 'rows'$"),
         ("[[numbers", r"is not TOML: "),
@@ -248,7 +255,10 @@ def test_terms_of_the_flops_are_named_from_the_counts():
         "first convolution 1.180 + 1×1 shortcuts 0.193 + classifier 0.005 = 1.378; binary "
         "MACs/64 = 0.262; OPs = 1.640" in notes
     )
-    assert "the binary part was added once more: 1.63 + 0.262 = 1.89, the published OPs" in notes
+    assert (
+        "The binary part was then added a second time: 1.63 + 0.262 = 1.89, the published OPs"
+        in notes
+    )
     assert (
         "the published FLOPs 1.39 differ from those counted by +0.012, the OPs 1.63 by -0.010"
         in notes
@@ -258,10 +268,10 @@ def test_terms_of_the_flops_are_named_from_the_counts():
 def test_no_explanation_for_numbers_that_it_does_not_explain(tmp_path):
     text = "[[numbers]]\ntable = 'imagenet'\nrow = 'reactnet18'\nsource = 'paper'\nops = 1.75\n"
     numbers = load_published(published_numbers.SHIPPED, published(tmp_path, text))
-    assert "added once more" not in " ".join(table(4, numbers).notes)
+    assert "added a second time" not in " ".join(table(4, numbers).notes)
     nothing = " ".join(table(4, Published({}, {})).notes)
     assert "Bi-RealNet-18: the published" not in nothing
-    assert "added once more" not in nothing
+    assert "added a second time" not in nothing
 
 
 def test_both_readings_of_the_sparse_rows():

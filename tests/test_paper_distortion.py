@@ -119,7 +119,7 @@ def test_refuses_what_has_no_error():
         with pytest.raises(ValueError, match=r"^A share of ones must be between 0 and 1, not "):
             gaussian_errors(p)
     for weights in ([1.0], [2.0, 2.0], [1.0, float("nan")]):
-        with pytest.raises(ValueError, match=r"^Weights must be finite, and not all alike$"):
+        with pytest.raises(ValueError, match=r"^Weights must be finite, and not all equal$"):
             sample_errors(weights, [0.5])
 
 

@@ -170,7 +170,7 @@ def test_commands_take_and_give_every_form(tmp_path, capsys):
     assert main(fold) == 0
     assert "pixels       raw: p itself" in capsys.readouterr().out
     assert main([*fold, "--data", "digits"]) == 2
-    assert "leave --data away for ONNX" in capsys.readouterr().err
+    assert "omit --data for ONNX" in capsys.readouterr().err
     assert main(["export", "--model", str(source), "--out", "a.txt"]) == 2
     assert "must end in .onnx, .sbnn or .json, not 'a.txt'" in capsys.readouterr().err
 

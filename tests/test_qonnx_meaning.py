@@ -84,7 +84,12 @@ def test_a_cast_of_constants_rounds(tmp_path):
 @pytest.mark.parametrize(
     ("op", "numbers", "kind", "match"),
     [
-        ("Div", (7, 2), np.int64, r"Node n\d_Div \(Div\) gives 3.5 where ONNX has integers"),
+        (
+            "Div",
+            (7, 2),
+            np.int64,
+            r"Node n\d_Div \(Div\) gives 3.5, but ONNX computes with integers",
+        ),
         ("Sub", (3, 5), np.uint8, r"Node n\d_Sub \(Sub\) gives -2, which uint8 does not hold"),
         ("Mul", (100, 2), np.int8, r"Node n\d_Mul \(Mul\) gives 200, which int8 does not hold"),
     ],
@@ -118,7 +123,7 @@ def test_bytes_are_cast_before_anything_is_computed(tmp_path, op):
                 w.add(op, w.constant(np.array(128.0), np.uint8), name="first")
         return end(w.add("Flatten"), 16)
 
-    match = rf"Node first \({op}\) computes with integers \(uint8\).* put a Cast to float32 in"
+    match = rf"Node first \({op}\) computes with integers \(uint8\).* insert a Cast to float32"
     refused(tmp_path, network(op), match)
     refused(tmp_path, network(op, "Cast"), match)
 
@@ -220,12 +225,12 @@ def test_a_clip_around_the_threshold_changes_no_bit(tmp_path):
     ],
 )
 def test_a_clip_that_cuts_the_threshold_off_is_refused(tmp_path, ends, quantiser, level):
-    match = rf"Node sign \({quantiser[0]}\) compares with {level}, which does not lie between"
+    match = rf"Node sign \({quantiser[0]}\) compares with {level}, which is not between"
     refused(tmp_path, clipped(ends, quantiser), match)
 
 
 def test_a_clip_elsewhere_is_refused(tmp_path):
-    match = r"\(Clip\) must stand directly in front of a quantiser of one bit"
+    match = r"\(Clip\) must be directly before a one-bit quantiser"
     refused(tmp_path, clipped(None).add("Clip", np.array(-1.0)), match)
     w = layer(start(), MATRIX).add("Clip", np.array(-1.0)).add("Mul", np.array(2.0))
     refused(tmp_path, end(w), match)
@@ -257,7 +262,7 @@ def test_the_class_may_change_its_shape_and_type(tmp_path, finds, op, more, attr
 @pytest.mark.parametrize(("op", "attributes"), [("Neg", {}), ("Cast", {"to": 9})])
 def test_nothing_else_stands_behind_the_class(tmp_path, op, attributes):
     w = end(start(), 16).add("ArgMax", axis=1, name="best").add(op, **attributes)
-    refused(tmp_path, w, rf"\({op}\) stands behind best, which gives the class")
+    refused(tmp_path, w, rf"\({op}\) follows best, which gives the class")
 
 
 # Words
@@ -265,14 +270,12 @@ def test_nothing_else_stands_behind_the_class(tmp_path, op, attributes):
 
 def test_a_batch_norm_of_bits_is_told_what_it_normalises(tmp_path):
     w = start().add("BatchNormalization", *[np.ones(16)] * 4, name="norm")
-    refused(
-        tmp_path, end(w, 16), r"Node norm \(BatchNormalization\) normalises bits; put it behind"
-    )
+    refused(tmp_path, end(w, 16), r"Node norm \(BatchNormalization\) normalises bits; put it after")
 
 
 def test_a_window_that_cannot_be_is_told_in_words(tmp_path):
     w = Writer((1, 4, 4)).add("BipolarQuant", ONE).add("Conv", signs(1, 1, 1, 1), pads=[3] * 4)
-    words = "has a window that cannot be: Padding must .* 1×1 with stride 1×1 and padding 3×3$"
+    words = "has an impossible window: Padding must .* 1×1 with stride 1×1 and padding 3×3$"
     refused(tmp_path, w.add("BipolarQuant", ONE), words)
 
 

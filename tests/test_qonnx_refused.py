@@ -190,18 +190,18 @@ def second_output(model):
 
 
 MALFORMED = {
-    "junk": (b"\xa5\x5a" * 50, "it is not ONNX: byte 0 begins no part of a model"),
-    "text": (b"a network, honestly", "it is not ONNX: byte 0 begins no part of a model"),
+    "junk": (b"\xa5\x5a" * 50, "it is not ONNX: byte 0 does not begin a part of a model"),
+    "text": (b"a network, honestly", "it is not ONNX: byte 0 does not begin a part of a model"),
     "empty": (b"", "it holds no graph in its 0 bytes; is it an ONNX file?"),
-    "truncated": (model_bytes()[:-40], r"it is cut short: what begins at byte [\d,]+ ends at"),
+    "truncated": (model_bytes()[:-40], r"it is cut short: the part that begins at byte [\d,]+ ends at"),
     "truncated early": (model_bytes()[:9], r"it is cut short"),
     "no text": (
         model_bytes().replace(b"BipolarQuant", b"\xff" * 12),
-        r"the operator of node pixels is no text",
+        r"the operator of node pixels is not text",
     ),
     "damaged inside": (
         model_bytes().replace(b"\x1a\x06hidden", b"\x1a\x78hidden"),
-        r"it is cut short: what begins at byte [\d,]+ ends at .* of a part of the graph",
+        r"it is cut short: the part that begins at byte [\d,]+ ends at .* of a part of the graph",
     ),
     "no such field": (
         model_bytes().replace(b"\x1a\x06hidden", b"\x02\x06hidden"),
@@ -225,19 +225,19 @@ MALFORMED = {
     "float16": (model_bytes(half), "initialiser 'c1' has float16 numbers; use float32"),
     "float16 input": (model_bytes(half_input), "input 'image' has float16 numbers; images must"),
     "dynamic": (model_bytes(dynamic), "input 'image' has a size that is not fixed, 'height' on axis 2"),
-    "old": (model_bytes(old), "it uses operator set 7 of ONNX; 9 to 26 are understood"),
-    "new": (model_bytes(new), "it uses operator set 99 of ONNX; 9 to 26 are understood"),
+    "old": (model_bytes(old), "it uses operator set 7 of ONNX; 9 to 26 are supported"),
+    "new": (model_bytes(new), "it uses operator set 99 of ONNX; 9 to 26 are supported"),
     "no opset": (model_bytes(no_opset), "it does not say which operator set it uses"),
-    "external": (model_bytes(external), r"initialiser 'c1' lies in another file, '../../secret.bin'"),
-    "quietly external": (model_bytes(quietly_external), "'c1' lies in another file, '/etc/passwd'"),
+    "external": (model_bytes(external), r"initialiser 'c1' is stored in another file, '../../secret.bin'"),
+    "quietly external": (model_bytes(quietly_external), "'c1' is stored in another file, '/etc/passwd'"),
     "short tensor": (model_bytes(short_tensor), "'c1' of shape .16, 6. needs 384 bytes, but has 380"),
     "huge tensor": (model_bytes(huge_tensor), "needs 4,611,686,018,427,387,904 bytes, but has 384"),
     "infinite": (model_bytes(endless), r"initialiser 'c1' is not finite at \(2, 3\)"),
-    "same initialiser": (model_bytes(twice), "initialiser 'c1' is there twice"),
-    "same output": (model_bytes(same_output), r"Node sign \(BipolarQuant\) makes .* already there"),
+    "same initialiser": (model_bytes(twice), "initialiser 'c1' is defined twice"),
+    "same output": (model_bytes(same_output), r"Node sign \(BipolarQuant\) makes .* already exists"),
     "two inputs": (model_bytes(two_inputs), "one input, the image, not 'image', 'mask'"),
     "no output": (model_bytes(no_output), "the graph has no output"),
-    "unmade output": (model_bytes(unmade_output), "Output 'nowhere' is made by no node"),
+    "unmade output": (model_bytes(unmade_output), "Output 'nowhere' is not made by any node"),
     "stranger": (model_bytes(stranger), r"Node hidden \(MatMul\) comes from 'com.example'"),
     "giant image": (model_bytes(giant_image), "images of more than 4 million values"),
     "function": (model_bytes(with_function), "function 'Mine' is defined in the file; inline it"),
@@ -272,11 +272,11 @@ UNSUPPORTED = {
         graph(end(hidden().add(
             "Quant", np.array([1.0]), np.array(0.0), np.array(4.0), name="acts", signed=1
         ))),
-        r"Node acts \(Quant\) gives activations of 4 bits; only one bit",
+        r"Node acts \(Quant\) gives activations of 4 bits; only one-bit activations",
     ),
     "two thresholds": (
         graph(end(hidden().add("MultiThreshold", np.array([[0.0, 1.0]]), name="acts", out_dtype="INT2"))),
-        r"Node acts \(MultiThreshold\) has thresholds of shape \(1, 2\); one threshold a channel",
+        r"Node acts \(MultiThreshold\) has thresholds of shape \(1, 2\); only one threshold per channel",
     ),
     "relu": (
         graph(end(hidden().add("Relu", name="relu"))),
@@ -287,20 +287,20 @@ UNSUPPORTED = {
         graph(hidden().add("MatMul", signs(6, 3), name="next")),
         r"Node next \(MatMul\) reads the sums of hidden, which no quantiser has made binary",
     ),
-    "no scores": (graph(hidden().add("BipolarQuant", ONE, name="sign")), "Node sign is the last and gives no scores"),
+    "no scores": (graph(hidden().add("BipolarQuant", ONE, name="sign")), "Node sign is the last and does not give scores"),
     "sign of zero": (
         graph(hidden().add("Sign", name="sign").add("MatMul", signs(6, 3))),
-        r"Node sign \(Sign\) closes layer hidden: neuron \d+ can be exactly zero, whose sign is 0",
+        r"Node sign \(Sign\) closes layer hidden: neuron \d+ can be exactly zero, and Sign makes 0 of it",
     ),
     "per-class scales": (
         graph(whole().add("Mul", np.array([[1.0, 2.0, 3.0]]), name="scale")),
-        r"Node scale \(Mul\) gives the scores of last a scale of their own for each class",
+        r"Node scale \(Mul\) gives the scores of last a different scale for each class",
     ),
     "two batch norms": (
         graph(end(hidden()
             .add("BatchNormalization", *[np.ones(6)] * 4, name="one")
             .add("BatchNormalization", *[np.ones(6)] * 4, name="two"))),
-        r"Node two \(BatchNormalization\) is a second batch norm behind one layer",
+        r"Node two \(BatchNormalization\) is a second batch norm after one layer",
     ),
     "training": (
         graph(end(hidden().add("BatchNormalization", *[np.ones(6)] * 4, name="norm", training_mode=1))),
@@ -319,13 +319,13 @@ UNSUPPORTED = {
     "unknown feeding": (
         graph(end(Writer((1, 4, 4)).add("Mul", np.array(3.0)).add("BipolarQuant", ONE, name="pixels")
                   .add("Flatten"), 16)),
-        r"Node pixels \(BipolarQuant\) reads pixels p that the graph does not bring to −1…1.*--pixels",
+        r"Node pixels \(BipolarQuant\) reads pixels p that the graph does not scale to −1…1.*--pixels",
     ),
     "two bits behind pixels that may be fed in many ways": (
         graph(end(Writer((1, 4, 4)).add("Mul", np.array(3.0)).add("Flatten")
                   .add("MatMul", signs(16, 6)).add("Mul", np.array(0.5))
                   .add("Quant", ONE, np.array(0.0), np.array(2.0), name="two", signed=1))),
-        r"Node two \(Quant\) gives activations of 2 bits; only one bit, or pixels of 8 bits",
+        r"Node two \(Quant\) gives activations of 2 bits; only one-bit activations, or unchanged",
     ),
     "too many levels": (
         graph(end(Writer((1, 4, 4)).add(
@@ -357,7 +357,7 @@ UNSUPPORTED = {
     ),
     "top two": (
         graph(whole().add("TopK", np.array([2]), outputs=2, name="best")),
-        r"Node best \(TopK\) must take the largest score alone",
+        r"Node best \(TopK\) must take only the largest score",
     ),
     "flattened constants": (
         graph(flat_constant()), r"Node \w+ \(Flatten\) must flatten at one of its 2 axes",
@@ -415,7 +415,9 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path):
     path = tmp_path / "net.onnx"
     with path.open("wb") as file:
         file.truncate(reading.LARGEST + 1)  # takes no room on the disk
-    with pytest.raises(ModelRejected, match=r"it has 268,435,457 bytes, more than the 268,435,456"):
+    with pytest.raises(
+        ModelRejected, match=r"it has 268,435,457 bytes, more than the limit of 268,435,456"
+    ):
         import_network(path)
 
 
@@ -583,7 +585,7 @@ def test_names_and_choices_that_are_wrong(tmp_path, capsys):
     ):
         import_network(tmp_path / "net.onnx", pixels="x")
     assert main(["info", "--model", "a.sbnn", "--pixels", "unit"]) == 2
-    assert "How pixels are fed is said of ONNX" in capsys.readouterr().err
+    assert "Only ONNX files (.onnx) need --pixels" in capsys.readouterr().err
 
 
 def test_a_hint_that_is_no_hint_is_none(tmp_path):
@@ -591,7 +593,7 @@ def test_a_hint_that_is_no_hint_is_none(tmp_path):
     for hint in ("[]", "{", '{"hidden": 3}', '{"hidden": [1, 99]}', '{"hidden": ["a", "b"]}'):
         assert import_with(tmp_path, {"sbnn_hw.layers": hint}) == want
     with pytest.raises(
-        ModelRejected, match=r"its metadata feed pixels as 'hot', not one of signed"
+        ModelRejected, match=r"its metadata say that pixels are fed as 'hot', not one of signed"
     ):
         import_with(tmp_path, {"sbnn_hw.pixels": "hot"})
 

@@ -149,7 +149,8 @@ def test_other_options_are_checked():
 
 def test_a_network_with_windows_takes_pixels():
     with pytest.raises(
-        UsageError, match=r"^A network with windows takes its input a pixel a clock, not an image$"
+        UsageError,
+        match=r"^A network with windows takes its input one pixel per clock, not one image; use --input pixel or auto$",
     ):
         generate(small(1, random_map_network), Options(input="image"))
 
@@ -177,8 +178,7 @@ def test_a_window_that_cannot_be_streamed_is_refused_by_name():
     network = Network(Edge.of_bits((4, 4, 1), 1, scan="raster"), stages)
     with pytest.raises(
         ModelRejected,
-        match=r"^Stage wide: a window of 3×3 with padding 2, 2 on a map of 4×4 cannot be streamed at "
-        r"a pixel a clock; use less padding or a larger map$",
+        match=r"^Stage wide: a window of 3×3 with padding 2, 2 on a map of 4×4 cannot be streamed at one pixel per clock; use less padding or a larger map$",
     ):
         generate(network)
 
@@ -206,7 +206,7 @@ def test_a_stage_that_bears_a_part_s_name_is_refused():
     )
     network = Network(Edge.of_bits((5, 5, 1), 1, scan="raster"), stages)
     with pytest.raises(
-        ModelRejected, match=r"^Stage a: its part a_window bears the name of another stage"
+        ModelRejected, match=r"^Stage a: its part a_window has the name of another stage"
     ):
         generate(network)
 
@@ -315,7 +315,7 @@ def test_a_stage_that_bears_a_port_s_name_is_refused(name):
     taps = Taps.from_dense(np.ones((2, 5), int))
     layer = Linear(taps=taps, xi=0, k=0, thresholds=[[2, 3]], flips=[False, True], fixed=[])
     with pytest.raises(
-        ModelRejected, match=f"^Stage {name}: its name is that of a port; rename it$"
+        ModelRejected, match=f"^Stage {name}: its name is also the name of a port; rename it$"
     ):
         generate(flat_network(layer, inputs=5, name=name))
 

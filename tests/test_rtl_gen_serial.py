@@ -89,7 +89,7 @@ def test_a_pixel_that_comes_too_soon_would_be_seen(monkeypatch):
 
 
 def test_more_cycles_than_lie_between_pixels_are_refused():
-    message = "Stage s3: its pixels come every 3 cycles and cannot be counted over 4"
+    message = "Stage s3: its pixels come every 3 cycles, so each cannot be counted in 4 cycles"
     with pytest.raises(ModelRejected, match=message):
         lower(strided(), Options(flatten="accumulate", serial=4))
 

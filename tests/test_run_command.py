@@ -122,7 +122,7 @@ def test_a_board_with_another_network_is_refused(port, tmp_path, pictures, capsy
     other = small_network((6, 5, 1), hidden=(8,), classes=5, fan_in=5, seed=1)
     netlist.save(other, tmp_path / "other.sbnn")
     assert run("--port", port, "--model", tmp_path / "other.sbnn", pictures[0][0]) == 8
-    assert said(capsys).startswith("The board holds another network (")
+    assert said(capsys).startswith("The board has another network (")
 
 
 def test_a_board_that_lies_about_its_size_is_refused(model, pictures, monkeypatch, capsys):
@@ -135,7 +135,7 @@ def test_a_board_that_lies_about_its_size_is_refused(model, pictures, monkeypatc
     assert run("--port", "/dev/x", "--model", model, *pictures[0]) == 8
     assert time.monotonic() - started < 5
     assert said(capsys) == (
-        f"The board says that it holds {model}, but it reports 65,535 classes, not 5; build "
+        f"The board says that it has {model}, but it reports 65,535 classes, not 5; build "
         f"{model} again and load the result"
     )
 
@@ -152,7 +152,7 @@ def test_a_board_that_answers_otherwise_is_found_out(model, port, pictures, monk
     monkeypatch.setattr(type(NETWORK), "compute", wrong)
     assert run("--port", port, "--model", model, *pictures[0]) == 7
     assert re.fullmatch(
-        r"The board answers 1 of 5 images otherwise than .*small\.sbnn \(the first is image 1\)",
+        r"For 1 of 5 images the board's answer differs from that of .*small\.sbnn \(the first is image 1\)",
         said(capsys),
     )
     assert run("--port", port, "--model", model, *pictures[0], "--no-check") == 0
@@ -164,7 +164,7 @@ def test_a_board_that_answers_otherwise_is_found_out(model, port, pictures, monk
         ([], 2, r"Name image files, or a data set \(--data\), and not both"),
         (["x.png", "--data", "digits"], 2, r"Name image files, or a data set .*"),
         (["/nowhere.png"], 5, r"There is no image at /nowhere\.png"),
-        ([__file__], 5, r".*test_run_command\.py is no image that can be read"),
+        ([__file__], 5, r".*test_run_command\.py cannot be read as an image"),
         (["--data", "digits"], 1, r".* takes images of 6×5×1, but digits has 8×8×1"),
         (["x.png", "--baud", "7"], 2, r"Baud rate must be 300 or more, not 7"),
         (["x.png", "--count", "0"], 2, r"Count must be 1 or more, not 0"),
@@ -180,7 +180,7 @@ def test_ports_that_are_none(model, pictures, tmp_path, capsys):
     assert run("--port", "/nowhere", "--model", model, pictures[0][0]) == 8
     assert said(capsys) == (
         "Port /nowhere cannot be opened: No such file or directory (is the board plugged in, or "
-        "`sbnn-hw serve` running?)"
+        "is `sbnn-hw serve` running?)"
     )
     (tmp_path / "file").write_text("no port")
     assert run("--port", tmp_path / "file", "--model", model, pictures[0][0]) == 8
@@ -231,7 +231,7 @@ def test_two_programs_do_not_share_a_line(model, port, pictures, capsys):
 def test_two_servers_do_not_share_a_link(model, port, capsys):
     out = port.parent
     assert main(["serve", "--build", str(out), "--link", str(port)]) == 2
-    assert "leads to a terminal that is there" in said(capsys)
+    assert "points to an existing terminal" in said(capsys)
     assert port.exists()
 
 
@@ -242,7 +242,7 @@ def test_a_link_does_not_replace_a_file(model, tmp_path, capsys):
     precious = tmp_path / "precious"
     precious.write_text("keep me")
     assert main(["serve", "--build", str(out), "--link", str(precious)]) == 2
-    assert "is there already and is no symbolic link" in said(capsys)
+    assert "already exists and is not a symbolic link" in said(capsys)
     assert precious.read_text() == "keep me"
 
 

@@ -129,7 +129,7 @@ def test_a_design_of_another_network_is_refused():
     one, two = (random_vector_network(np.random.default_rng(seed)) for seed in (1, 2))
     design = generate(one)
     with pytest.raises(
-        UsageError, match=r"^The design was generated from another network; generate it anew$"
+        UsageError, match=r"^The design was generated from another network; generate it again$"
     ):
         check_agreement(
             two, design.verilog, design.description, random_images(np.random.default_rng(0), two, 1)

@@ -111,7 +111,7 @@ def test_what_was_damaged_is_made_again(cache, caplog, damage):
     assert (made / "sub" / "program").read_text() == (made / "other").read_text() == "whole"
     assert not (made / "sub" / "foreign").exists()
     assert [record.getMessage() for record in caplog.records] == [
-        f"{made} in the cache was damaged; it is made again"
+        f"{made} in the cache was damaged and is made again"
     ]
 
 
@@ -167,8 +167,8 @@ def test_folder_that_others_can_write_is_refused(cache, name, mode):
     with pytest.raises(OutputRefused) as raised:
         make_once("things/one", fill)
     assert str(raised.value) == (
-        f"Other users can write to {cache / name}, and programs in it are run: "
-        f"`chmod -R go-w {cache}`, or point $SBNN_CACHE at a folder of your own"
+        f"Other users can write to {cache / name}, and programs in it would be run: use `chmod -R "
+        f"go-w {cache}`, or point $SBNN_CACHE at your own folder"
     )
     assert keep_log("tool.log", "said") is None or name
 
@@ -179,8 +179,8 @@ def test_folder_of_another_user_is_refused(cache, monkeypatch):
     with pytest.raises(OutputRefused) as raised:
         make_once("things/one", fill)
     assert str(raised.value) == (
-        f"{cache} belongs to another user, and programs in it would be run: point $SBNN_CACHE at a "
-        "folder of your own"
+        f"{cache} belongs to another user, and programs in it would be run: point $SBNN_CACHE at "
+        f"your own folder"
     )
 
 

@@ -222,8 +222,8 @@ def test_library_that_cannot_be_loaded_is_one_sentence(tmp_path):
     with pytest.raises(ToolFailed) as raised:
         open_library(tmp_path / "design.so")
     assert str(raised.value) == (
-        f"The compiled simulation {tmp_path}/design.so cannot be loaded (file too short): if "
-        "programs may not be run from that disk, point $SBNN_CACHE at a folder on another one"
+        f"The compiled simulation {tmp_path}/design.so cannot be loaded (file too short): if that "
+        f"disk does not allow programs to run, point $SBNN_CACHE at a folder on another one"
     )
 
 
@@ -243,7 +243,7 @@ def test_compiler_without_room_is_one_sentence(tmp_path, monkeypatch, said):
 
 def test_broken_text_fails_in_one_sentence_with_a_log(cache):
     with pytest.raises(
-        ToolFailed, match=r"^Verilator failed on the design \(what it said is in \S+\.log\)$"
+        ToolFailed, match=r"^Verilator failed on the design \(its output is in \S+\.log\)$"
     ) as caught:
         compile_design({"top.v": "module top(;endmodule"}, in_width=1, out_width=1)
     log = str(caught.value).split()[-1].removesuffix(")")
@@ -255,14 +255,14 @@ def test_broken_text_fails_in_one_sentence_with_a_log(cache):
 def test_compiler_that_fails_is_named(monkeypatch):
     monkeypatch.setattr(library, "BENCH", library.BENCH.replace("o_ready", "o_rdy"))
     with pytest.raises(
-        ToolFailed, match=r"^The C\+\+ compiler failed on the design \(what it said is in \S+\)$"
+        ToolFailed, match=r"^The C\+\+ compiler failed on the design \(its output is in \S+\)$"
     ):
         compile_design(pipeline(2), in_width=2, out_width=2)
 
 
 def test_wrong_width_is_refused():
     with pytest.raises(
-        ToolFailed, match=r"^Ports of the design are not as it is described: %Warning-WIDTH"
+        ToolFailed, match=r"^The ports of the design do not match its description: %Warning-WIDTH"
     ):
         compile_design(pipeline(9), in_width=9, out_width=10)
 

@@ -257,7 +257,7 @@ def test_wrong_arguments_are_refused_in_one_sentence(tmp_path):
         write(images, limit=0)
     other, images = make_network("vector", seed=100)
     with pytest.raises(
-        UsageError, match=r"^The design was generated from another network; generate it anew$"
+        UsageError, match=r"^The design was generated from another network; generate it again$"
     ):
         write(images, other)
     assert not list(tmp_path.iterdir())

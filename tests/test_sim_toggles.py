@@ -116,7 +116,7 @@ def test_refuses_no_images_and_no_top():
     with pytest.raises(UsageError, match=r"^There must be one image or more to simulate$"):
         count_toggles(TINY, TINY_DESCRIPTION, tiny_images())
     with pytest.raises(
-        UsageError, match=r"^There is no module top in the Verilog; generate the design anew$"
+        UsageError, match=r"^There is no module top in the Verilog; generate the design again$"
     ):
         find_signals(TINY.replace("module top(", "module other("))
 

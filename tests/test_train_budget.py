@@ -127,9 +127,9 @@ def test_signed_taps_that_are_not_there_still_learn():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"luts": 100}, "go together"),
-        ({"method": "luts"}, "go together"),
-        ({"fan_in": (6,)}, "go with --method luts"),
+        ({"luts": 100}, "must be given together"),
+        ({"method": "luts"}, "must be given together"),
+        ({"fan_in": (6,)}, "--fan-in needs --method luts"),
         ({"method": "luts", "luts": 9, "fan_in": (-1,)}, "must not be negative"),
     ],
 )
@@ -145,7 +145,7 @@ def test_refuses_a_budget_for_what_no_hardware_is_made_of(model):
     with pytest.raises(ModelRejected) as refused:
         TrainConfig(model=model, data="cifar10", domain="zero", method="luts", luts=9000)
     assert str(refused.value) == (
-        f"A budget of LUTs (--method luts) is for hardware, which is not made of the backbone "
+        f"A budget of LUTs (--method luts) is for hardware, which cannot be made from the backbone "
         f"{model} yet; use --method topk or penalty"
     )
 

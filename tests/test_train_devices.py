@@ -158,9 +158,9 @@ def test_what_watches_finds_a_tensor_left_behind():
         ("auto", 2, "cuda:0"),
         ("cuda", 1, "cuda:0"),
         ("cuda:1", 2, "cuda:1"),
-        ("cuda:1", 1, "Device cuda:1 is not there (torch finds 1 GPU)"),
-        ("cuda:7", 2, "Device cuda:7 is not there (torch finds 2 GPUs)"),
-        ("cuda", 0, "Device cuda:0 is not there (torch finds no GPU)"),
+        ("cuda:1", 1, "There is no device cuda:1 (torch finds 1 GPU)"),
+        ("cuda:7", 2, "There is no device cuda:7 (torch finds 2 GPUs)"),
+        ("cuda", 0, "There is no device cuda:0 (torch finds no GPU)"),
     ],
 )
 def test_devices_are_those_that_are_there(monkeypatch, name, found, expected):

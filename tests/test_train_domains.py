@@ -138,9 +138,9 @@ def test_init_from_the_closed_form():
 def test_refuses_what_is_not_a_domain():
     with pytest.raises(ValueError, match=r"^Domain must be one of learned, closed_form, symmetric"):
         make_domain("ternary")
-    with pytest.raises(ValueError, match=r"^A grid for ξ goes with the domain learned, not 'bnn'$"):
+    with pytest.raises(ValueError, match=r"^A grid for ξ needs the domain learned, not 'bnn'$"):
         make_domain("bnn", xi_bits=4)
     domain = make_domain("symmetric")
     domain.tau.data.fill_(0.0)
-    with pytest.raises(ModelRejected, match=r"^η is zero, so all its weights are alike"):
+    with pytest.raises(ModelRejected, match=r"^η is zero, so all its weights are equal"):
         domain.exact()

@@ -253,7 +253,7 @@ def test_border_classes_of_zero_padding():
         (lambda m: m[2].weight.data.fill_(float("nan")),
          r"^Layer 2: its weights are not finite; train it again$"),
         (lambda m: m[2].domain.tau.data.fill_(0.0),
-         r"^Layer 2: η is zero, so all its weights are alike; train it again$"),
+         r"^Layer 2: η is zero, so all its weights are equal; train it again$"),
         (lambda m: m[2].domain.phi.data.fill_(float("inf")),
          r"^Layer 2: φ is inf; train it again with a lower learning rate$"),
         (lambda m: m[3].running_var.fill_(float("nan")),
@@ -286,9 +286,9 @@ def test_refuses_unknown_layers_and_orders_by_name():
     refuse(r"^Layer 2 is a real-valued linear layer, for which no hardware is generated yet ",
            InputEncoder(), nn.Flatten(), nn.Linear(4, 2))  # fmt: skip
     refuse(r"^The first layer must be an InputEncoder, not Flatten$", nn.Flatten())
-    refuse(r"^Layer 3, a ReLU, stands between 2 and its sign, where only",
+    refuse(r"^Layer 3, a ReLU, is between 2 and its sign, where only",
            InputEncoder(), nn.Flatten(), SparseBinaryLinear(4, 3), nn.ReLU())  # fmt: skip
-    refuse(r"^Layer 3 gives the scores of 2 a scale of their own for each class, which cannot",
+    refuse(r"^Layer 3 gives the scores of 2 a different scale for each class, which cannot",
            InputEncoder(), nn.Flatten(), SparseBinaryLinear(4, 3), BatchNorm(3))  # fmt: skip
     refuse(r"^Layer 2: it takes 5 inputs, but receives \(4,\)$",
            InputEncoder(), nn.Flatten(), SparseBinaryLinear(5, 3), SignActivation(),

@@ -98,7 +98,7 @@ def test_folders_that_are_not_as_they_should_be_are_refused(tmp_path):
     (tmp_path / "val/a").mkdir()
     with pytest.raises(DataMissing, match=r"val/a has no images \(\.jpg, .*\); remove it, or"):
         find.open("test", tmp_path)
-    with pytest.raises(DataMissing, match=r"^The images of imagenet are read one by one, by "):
+    with pytest.raises(DataMissing, match=r"^The images of imagenet are read one by one, which "):
         find.load("test", tmp_path)
 
 
@@ -202,8 +202,8 @@ def test_a_damaged_image_is_refused_by_name(tmp_path, damage, workers):
         bad.write_text("no image" if damage == "text" else "")
     images = open_folder(datasets.find("imagenet").open("train", tmp_path)[0], workers=workers)
     message = {
-        "deep": r"^\S+/b/bad\.png has more than 8 bits for each colour; save it with 8, or remove",
-    }.get(damage, r"^\S+/b/bad\.png is no image that can be read \(.+\); fetch it again, or remove")
+        "deep": r"^\S+/b/bad\.png has more than 8 bits per channel; save it with 8 bits, or remove",
+    }.get(damage, r"^\S+/b/bad\.png cannot be read as an image \(.+\); fetch it again, or remove")
     for batches in (
         images.evaluation_batches(),
         images.batches(3, classes=2, seed=0, epoch=0, augmentation=Augmentation()),
@@ -218,9 +218,7 @@ def test_a_damaged_image_is_refused_by_name(tmp_path, damage, workers):
 
 def test_a_pipe_or_a_picture_that_is_too_large_is_refused_by_name(tmp_path, monkeypatch):
     os.mkfifo(tmp_path / "pipe.png")
-    with pytest.raises(
-        DataMissing, match=r"pipe\.png is no image that can be read \(.*a pipe or a"
-    ):
+    with pytest.raises(DataMissing, match=r"pipe\.png cannot be read as an image \(.*a pipe or a"):
         decode(tmp_path / "pipe.png")
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
     for side in (12, 20):  # of which Pillow warns, and which it refuses
@@ -347,7 +345,7 @@ def test_a_trainer_takes_a_folder(root):
     assert trainer.model_config.shape == (32, 32, 3)
     assert (len(trainer.images), len(trainer.validation)) == (23, 5)
     assert 0 <= accuracy(trainer.model, trainer.validation) <= 1
-    with pytest.raises(ModelRejected, match=r"^Images of a folder are cropped at random sizes; "):
+    with pytest.raises(ModelRejected, match=r"^Image files are cropped at random sizes; "):
         Trainer(replace(TINY, crop=4), opened(root), classes=3)
 
 
@@ -409,7 +407,10 @@ def test_the_command_line_trains_and_evaluates(root, tmp_path, capsys):
     images = open_folder(datasets.find("imagenet").open("test", root)[0])
     assert answer["correct"] == round(12 * accuracy(load_checkpoint(out).model, images))
     assert main(["eval", "--model", str(out), "--data", "imagenet", "--data-root", str(root)]) == 2
-    assert "are evaluated by torch; add --using torch" in capsys.readouterr().err
+    assert (
+        "Only torch can evaluate the images of imagenet; add --using torch"
+        in capsys.readouterr().err
+    )
 
 
 def test_the_classes_of_a_folder_must_be_the_models(root, tmp_path, capsys):

@@ -286,14 +286,14 @@ IDLE = {"model": "mlp:8", "data": "digits", "domain": "signed", "method": "topk"
     [
         (
             {"model": "resnet18", "domain": "learned"},
-            r"^Idle neurons \(--replace-idle\) are not looked for in the backbone resnet18; leave",
+            r"^Idle neurons \(--replace-idle\) are not searched for in the backbone resnet18; omit",
         ),
-        ({"domain": "real", "method": "none"}, "^Weights of the domain real cannot be taken away"),
-        ({"domain": "bnn", "method": "none"}, "^Weights of the domain bnn cannot be taken away"),
-        ({"domain": "symmetric"}, r"symmetric cannot be taken away \(--replace-idle\); leave the"),
+        ({"domain": "real", "method": "none"}, "^Weights of the domain real cannot be removed"),
+        ({"domain": "bnn", "method": "none"}, "^Weights of the domain bnn cannot be removed"),
+        ({"domain": "symmetric"}, r"symmetric cannot be removed \(--replace-idle\); omit the"),
         (
             {"method": "none"},
-            r"^Without a cut no signed tap can be taken away \(--replace-idle\); use",
+            r"^With this --method no signed tap can be removed \(--replace-idle\); use",
         ),
     ],
 )

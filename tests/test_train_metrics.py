@@ -169,7 +169,7 @@ def test_info_counts_a_backbone(checkpoint, capsys):
     assert [layer["name"] for layer in info["layers"]] == [x.name for x in counted.layers]
     assert main(["info", "--model", str(checkpoint)]) == 0
     text = capsys.readouterr().out
-    assert f"{counted.binary_macs:,} binary MACs an image" in text
+    assert f"{counted.binary_macs:,} binary MACs per image" in text
     assert "layer2.0.shortcut.0" in text
     assert "real-valued layers cannot be folded" in text
 
@@ -179,7 +179,7 @@ def test_info_of_real_weights(tmp_path, capsys):
     save_checkpoint(tmp_path / "real.pt", Checkpoint(config, build_model(config)))
     assert main(["info", "--model", str(tmp_path / "real.pt")]) == 0
     text = capsys.readouterr().out
-    assert "binary MACs an image" not in text
+    assert "binary MACs per image" not in text
     assert "FLOPs        " in text
 
 

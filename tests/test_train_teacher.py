@@ -72,7 +72,7 @@ def test_output_is_that_of_a_recomputation(tmp_path, tracked):
         (lambda v: v.pop("fc.weight"), "lacks fc.weight; "),
         (
             lambda v: v.update({"layer3.6.conv1.weight": torch.zeros(1)}),
-            "holds layer3.6.conv1.weight, which a ResNet-34 has not; ",
+            "holds layer3.6.conv1.weight, which a ResNet-34 does not have; ",
         ),
         (
             lambda v: v.update({"conv1.weight": torch.zeros(64, 3, 3, 3)}),

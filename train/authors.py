@@ -172,8 +172,8 @@ def _converted(content: dict[str, Any], file: str, name: str, data: str) -> Conv
     )
     if not any(key.endswith((".tau", ".phi")) for key in state):
         raise ModelRejected(
-            "it has no τ and φ, so its binary domain is not the learned one; only networks of "
-            "that domain can be converted"
+            "it has no τ and φ, so its binary domain is not learned; only networks with a learned "
+            "domain can be converted"
         )
     # On the meta device nothing is allocated: the file's tensors must fit first.
     with torch.device("meta"):
@@ -185,7 +185,7 @@ def _converted(content: dict[str, Any], file: str, name: str, data: str) -> Conv
     check_fit(state, {theirs[k]: ours[k].view(-1, 1) if k in flat else ours[k] for k in theirs})
     for key, value in state.items():
         if not torch.isfinite(value).all():
-            raise ModelRejected(f"{key} has values that are not finite; its training went astray")
+            raise ModelRejected(f"{key} has values that are not finite, so its training has failed")
     _check_learned(state, layout)
     weights = {theirs[f"{layer}.weight"] for layer in binary}
     zeros = _zeros(state, weights, layout)
@@ -218,7 +218,7 @@ def _rows(state: Mapping[str, Tensor], key: str) -> int:
     if key not in state:
         raise ModelRejected(f"it lacks {key}")
     if not state[key].dim():
-        raise ModelRejected(f"{key} must have rows, and is a single number")
+        raise ModelRejected(f"{key} must have rows, but is a single number")
     return len(state[key])
 
 
@@ -250,7 +250,7 @@ def _check_learned(state: Mapping[str, Tensor], layout: Layout) -> None:
     if layout.scaled_unless_learned and untouched:
         raise ModelRejected(
             "every τ is 1 and every φ is 0, where training starts: it was trained with --learn=0, "
-            "which scales each channel by itself; only networks of --learn=1 can be converted"
+            "which scales each channel separately; only networks of --learn=1 can be converted"
         )
 
 
@@ -264,8 +264,9 @@ def _zeros(state: Mapping[str, Tensor], weights: set[str], layout: Layout) -> di
     counts = {layer: count for layer, count in counts.items() if count}
     if counts and layout.zero == 0:
         raise ModelRejected(
-            f"it has weights that are exactly zero ({_listed(counts)}), which its code leaves "
-            f"zero: they are in no binary domain; train on for a step, or set them to a sign"
+            f"it has weights that are exactly zero ({_listed(counts)}), which its code leaves at "
+            f"zero, so they are in no binary domain; train it for one more step, or give them a "
+            f"sign"
         )
     return counts
 

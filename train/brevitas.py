@@ -74,16 +74,16 @@ class _Conversion:
                 if module.output_quant.is_quant_enabled:
                     if last:
                         raise ModelRejected(
-                            f"Layer {name} quantises the scores (output_quant), which decide as "
-                            f"they are; leave it out"
+                            f"Layer {name} quantises the scores (output_quant), which decide "
+                            f"without quantisation; remove it"
                         )
                     self._sign(f"{name}.output_quant", module.output_quant, before=False)
             elif type(module) in _KEPT:
                 self.modules.append(copy.deepcopy(module))
             else:
                 raise ModelRejected(
-                    f"Layer {name} is a {type(module).__name__}, of which no layer here is the "
-                    f"same; {_ELSE}"
+                    f"Layer {name} is a {type(module).__name__}, which has no equivalent here; "
+                    f"{_ELSE}"
                 )
         first = self.encoder or InputEncoder("integer", ())
         return nn.Sequential(first, *self.modules).train(modules[0][1].training)
@@ -93,7 +93,7 @@ class _Conversion:
         scale = _one_scale(name, proxy.is_quant_enabled, quantiser, proxy.scale())
         if before:
             if self.encoder is not None or scale < 0:
-                raise ModelRejected(f"Layer {name} quantises the image twice, or turns it round")
+                raise ModelRejected(f"Layer {name} quantises the image twice, or inverts it")
             self.encoder = InputEncoder("threshold", [128])
         else:
             self.modules.append(SignActivation())
@@ -113,14 +113,16 @@ class _Conversion:
         tau = scale * self.scale
         if tau != Fraction(float(np.float32(float(tau)))):
             raise ModelRejected(
-                f"Layer {name} has weights of ±{float(tau)!r} with the scale in front of it, which "
-                f"is no float32; {_ELSE}"
+                f"Layer {name} has weights of ±{float(tau)!r} with the scale before it, which is "
+                f"not a float32; {_ELSE}"
             )
         domain = "bnn" if tau == 1 else "symmetric"
         layer: SparseBinaryLayer
         if conv:
             if module.dilation not in (1, (1, 1)) or module.padding_mode != "zeros":
-                raise ModelRejected(f"Layer {name} has a dilation or a border that is not zero")
+                raise ModelRejected(
+                    f"Layer {name} has a dilation, or a padding mode other than zeros"
+                )
             layer = SparseBinaryConv2d(
                 module.in_channels,
                 module.out_channels,
@@ -168,7 +170,7 @@ def _one_scale(name: str, enabled: bool, quantiser: Any, scale: Any) -> Fraction
     numbers = set(scale.detach().double().flatten().tolist())
     if len(numbers) != 1 or not np.isfinite(list(numbers)).all() or 0 in numbers:
         raise ModelRejected(
-            f"Layer {name} has {len(numbers)} scales, one for each channel, where the layers here "
-            f"have one; {_ELSE}"
+            f"Layer {name} has {len(numbers)} scales, one per channel, but the layers here have "
+            f"one; {_ELSE}"
         )
     return Fraction(numbers.pop())

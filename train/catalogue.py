@@ -33,7 +33,7 @@ class Topology:
 MODELS: dict[str, Topology] = {
     topology.name: topology
     for topology in (
-        Topology("digits", "tiny: two hidden layers of 64, for 8×8 digits", (), (64, 64)),
+        Topology("digits", "two hidden layers of 64, for 8×8 digits", (), (64, 64)),
         Topology("tfc", "FINN's TFC: three hidden layers of 64", (), (64,) * 3),
         Topology("sfc", "FINN's SFC: three hidden layers of 256", (), (256,) * 3),
         Topology("lfc", "FINN's LFC: three hidden layers of 1024", (), (1024,) * 3),
@@ -58,17 +58,18 @@ MODELS: dict[str, Topology] = {
 #: shortcuts, first and last layers: they are trained and counted, but no hardware is made of them.
 BACKBONES = {
     "resnet18": "the paper's ResNet-18 for CIFAR-10: IR-Net's blocks, 16 binary convolutions",
-    "reactnet18": "ReActNet-18, the paper's for CIFAR-100",
-    "reactnet_a": "ReActNet-A, the paper's for ImageNet: MobileNet-like, binary 3×3 and 1×1",
+    "reactnet18": "ReActNet-18, the paper's network for CIFAR-100",
+    "reactnet_a": "ReActNet-A, the paper's network for ImageNet: like MobileNet, binary 3×3 and "
+    "1×1",
     "birealnet18": "Bi-Real Net 18, for comparison",
     "xnor_resnet18": "XNOR-Net's ResNet-18, for comparison",
 }
 
 #: The forms that make a model of one's own, with what they mean.
 FORMS = {
-    "mlp:256,256": "hidden layers of these widths",
-    "conv:16p,32k5s2,64/256": "convolutions of these channels (k kernel, s stride, p 2×2 pool), "
-    "then hidden layers of the widths behind /",
+    "mlp:256,256": "with hidden layers of these widths",
+    "conv:16p,32k5s2,64/256": "with convolutions of these channels (k kernel, s stride, p 2×2 "
+    "pool), then hidden layers of the widths after /",
 }
 
 

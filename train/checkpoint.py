@@ -144,7 +144,7 @@ def read_tensors(
     with opened_model(path, kind, absent) as file:
         if _is_bomb(file):
             raise ModelRejected(
-                f"{path} is not a {kind} (it would unpack to more than its own size); {damaged}"
+                f"{path} is not a {kind} (its content may be larger than the file); {damaged}"
             )
         try:
             with warnings.catch_warnings():
@@ -162,16 +162,22 @@ def read_tensors(
 
 
 def _is_bomb(file: BinaryIO) -> bool:
-    """Tell whether an archive holds more than its own size; what torch writes is not compressed."""
+    """Tell whether an archive may hold more than its own size.
+
+    What torch writes is not compressed. An archive that cannot be looked into is not trusted: torch
+    might read it all the same.
+    """
     archived = file.read(4) == b"PK\3\4"
     try:
         with zipfile.ZipFile(file) as archive:
-            inside = sum(member.file_size for member in archive.infolist())
-    except Exception:  # an old format, or a damaged archive, of which nothing is known
-        return False
+            members = archive.infolist()
+    except Exception:  # whatever a hostile or damaged archive makes it raise
+        return archived
     finally:
         file.seek(0)
-    return archived and inside > os.fstat(file.fileno()).st_size
+    inside = sum(member.file_size for member in members)
+    packed = any(member.compress_type != zipfile.ZIP_STORED for member in members)
+    return archived and (packed or inside > os.fstat(file.fileno()).st_size)
 
 
 def load_checkpoint(path: str | Path) -> Checkpoint:
@@ -184,7 +190,7 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
         )
     if content.get("version") != VERSION:
         raise ModelRejected(
-            f"{path} has checkpoint version {content.get('version')!r}, this sbnn-hw reads "
+            f"{path} has checkpoint version {content.get('version')!r}, but this sbnn-hw reads "
             f"{VERSION}; use the sbnn-hw that wrote it"
         )
     try:
@@ -214,7 +220,7 @@ def _fill(model: nn.Sequential, values: object) -> None:
         if layer.domain.signed:
             minus = _take_bits(state, f"{name}.minus_ones", shape)
             if (ones & minus).any():
-                raise ModelRejected(f"layer {name} has weights that are one and minus one")
+                raise ModelRejected(f"layer {name} has weights that are both one and minus one")
             latent = ones.float() - minus.float()
         state[f"{name}.weight"] = latent
         # Signed taps are those of magnitude one, the others those at or above zero.
@@ -253,7 +259,7 @@ def named_tensors(values: object) -> dict[str, Tensor]:
     storages = [value.untyped_storage() for value in values.values()]
     held = sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
     if sum(value.numel() * value.element_size() for value in values.values()) > held:
-        raise ModelRejected("its tensors are larger than the numbers that it holds")
+        raise ModelRejected("its tensors are larger than the stored numbers")
     return dict(values)
 
 

@@ -172,9 +172,9 @@ class TrainConfig:
                 raise ModelRejected(f"{name} must be between {low} and {high}, not {number!r}")
         check_device(self.device)
         if (self.method == "luts") != bool(self.luts):
-            raise ModelRejected("A budget of LUTs (--luts) and --method luts go together")
+            raise ModelRejected("--luts and --method luts must be given together")
         if self.fan_in and self.method != "luts":
-            raise ModelRejected("Caps on the fan-in (--fan-in) go with --method luts")
+            raise ModelRejected("--fan-in needs --method luts")
         if not all(0 <= cap <= 10**6 for cap in self.fan_in):
             raise ModelRejected(f"Caps on the fan-in must not be negative, not {self.fan_in!r}")
         if self.domain == "real" and self.method != "none":
@@ -185,7 +185,7 @@ class TrainConfig:
             )
         if self.method == "luts" and self.model in BACKBONES:
             raise ModelRejected(
-                f"A budget of LUTs (--method luts) is for hardware, which is not made of the "
+                f"A budget of LUTs (--method luts) is for hardware, which cannot be made from the "
                 f"backbone {self.model} yet; use --method topk or penalty"
             )
         if self.replace_idle:
@@ -195,19 +195,19 @@ class TrainConfig:
         """Refuse to look for idle neurons where none could be taken away."""
         if self.model in BACKBONES:
             raise ModelRejected(
-                f"Idle neurons (--replace-idle) are not looked for in the backbone {self.model}; "
-                f"leave the option out"
+                f"Idle neurons (--replace-idle) are not searched for in the backbone "
+                f"{self.model}; omit the option"
             )
         # Both of their values count: −1 in place of +1 takes nothing away.
         if self.domain in ("real", "bnn", "symmetric"):
             raise ModelRejected(
-                f"Weights of the domain {self.domain} cannot be taken away (--replace-idle); leave "
-                f"the option out, or use another --domain"
+                f"Weights of the domain {self.domain} cannot be removed (--replace-idle); omit "
+                f"the option, or use another --domain"
             )
         if self.domain == "signed" and self.method == "none":
             raise ModelRejected(
-                "Without a cut no signed tap can be taken away (--replace-idle); use --method topk "
-                "or luts"
+                "With this --method no signed tap can be removed (--replace-idle); use --method "
+                "topk or luts"
             )
 
     @property

@@ -56,7 +56,7 @@ class Augmentation:
     def __post_init__(self) -> None:
         amounts = (self.crop, self.rotate, self.shift, self.scale, self.shear, self.mixup)
         if min(amounts) < 0:
-            raise ValueError(f"What is done to images must not be negative, not {self!r}")
+            raise ValueError(f"Augmentation values must not be negative, not {self!r}")
 
     @property
     def affine(self) -> bool:

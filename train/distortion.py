@@ -19,8 +19,8 @@ def read_latents(path: Path) -> dict[str, npt.NDArray[np.float64]]:
     values = state.get("model")
     if state.get("format") != STATE_FORMAT or not isinstance(values, dict):
         raise ModelRejected(
-            f"{path} is not a training state; name the .state.pt that training writes beside a "
-            f"checkpoint, which itself holds no latent weights"
+            f"{path} is not a training state; name the .state.pt that training writes next to a "
+            f"checkpoint (the checkpoint itself has no latent weights)"
         )
     latents = {}
     for key, value in values.items():
@@ -32,7 +32,9 @@ def read_latents(path: Path) -> dict[str, npt.NDArray[np.float64]]:
         raise ModelRejected(f"{path} has no sparse binary layers")
     for name, latent in latents.items():
         if not np.isfinite(latent).all() or latent.std() == 0:
-            raise ModelRejected(f"{path}: layer {name} has latent weights that tell nothing")
+            raise ModelRejected(
+                f"{path}: layer {name} has latent weights that are not finite or all equal"
+            )
     return latents
 
 

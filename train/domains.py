@@ -86,7 +86,7 @@ class Domain(nn.Module):
     def _affine(self, tau: float, phi: float) -> Affine:
         tau_, phi_ = _fraction(tau, "τ"), _fraction(phi, "φ")
         if tau_ == 0:
-            raise ModelRejected("η is zero, so all its weights are alike; train it again")
+            raise ModelRejected("η is zero, so all its weights are equal; train it again")
         return Affine(eta=2 * tau_, xi=(phi_ - tau_) / (2 * tau_))
 
 
@@ -263,5 +263,5 @@ def make_domain(name: str, *, xi_bits: int | None = None) -> Domain:
     if xi_bits is None:
         return DOMAINS[name]()
     if name != "learned":
-        raise ValueError(f"A grid for ξ goes with the domain learned, not {name!r}")
+        raise ValueError(f"A grid for ξ needs the domain learned, not {name!r}")
     return LearnedOnGrid(xi_bits)

@@ -64,7 +64,7 @@ class Runner:
         """
         trainer = Trainer(config, self.images, classes=self.classes)
         if not len(trainer.validation):
-            raise UsageError("A search chooses by validation images; give --validation above 0")
+            raise UsageError("A search needs validation images; set --validation above 0")
         begin(sum(layer.weight.numel() for layer in trainer.layers))
         steps = config.epochs * trainer.steps_per_epoch
         # Elsewhere than on a terminal a line for each trial is enough.

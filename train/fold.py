@@ -177,7 +177,7 @@ class _Fold:
 
     def _flatten(self, name: str, module: nn.Flatten) -> None:
         if module.start_dim != 1 or module.end_dim not in (-1, 3):
-            raise ModelRejected(f"Layer {name} must flatten all axes behind the first")
+            raise ModelRejected(f"Layer {name} must flatten all axes after the first")
         if len(self.at.edge.shape) == 3:
             height, width, channels = self.at.edge.shape
             self.flattened = (channels, height, width)
@@ -198,14 +198,14 @@ class _Fold:
                 break
             else:
                 raise ModelRejected(
-                    f"Layer {other}, a {type(module).__name__}, stands between {name} and its "
-                    f"sign, where only a batch norm and pools can be folded"
+                    f"Layer {other}, a {type(module).__name__}, is between {name} and its sign, "
+                    f"where only a batch norm and pools can be folded"
                 )
         else:
             if norm is not None or pools:
                 raise ModelRejected(
                     f"Layer {norm_name if norm is not None else pools[0][0]} gives the scores "
-                    f"of {name} a scale of their own for each class, which cannot be folded; end "
+                    f"of {name} a different scale for each class, which cannot be folded; end "
                     f"with SparseBinaryScores"
                 )
             self._scores(name, layer)

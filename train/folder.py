@@ -69,11 +69,13 @@ def decode(path: "Path") -> "Image":
         ) from None
     except Exception as error:  # a damaged file may raise anything; none of it is our bug
         unknown = isinstance(error, UnidentifiedImageError)
-        reason = "Pillow does not know its kind" if unknown else str(error) or type(error).__name__
+        reason = (
+            "Pillow does not know its format" if unknown else str(error) or type(error).__name__
+        )
         raise DataMissing(
-            f"{path} is no image that can be read ({reason}); fetch it again, or remove it"
+            f"{path} cannot be read as an image ({reason}); fetch it again, or remove it"
         ) from None
-    raise DataMissing(f"{path} has more than 8 bits for each colour; save it with 8, or remove it")
+    raise DataMissing(f"{path} has more than 8 bits per channel; save it with 8 bits, or remove it")
 
 
 def random_view(image: "Image", side: int, *, flip: bool, rng: np.random.Generator) -> Bytes:

@@ -161,7 +161,7 @@ class Trainer:
             )
         if isinstance(images, ImageFolder) and (config.crop or config.augmentation.affine):
             raise ChoiceRejected(
-                "Images of a folder are cropped at random sizes; train without --crop, --rotate, "
+                "Image files are cropped at random sizes; train without --crop, --rotate, "
                 "--shift, --scale and --shear"
             )
         self.config, self.classes = config, classes
@@ -410,7 +410,7 @@ class Trainer:
     def restore(self, state: dict[str, Any], path: Path) -> None:
         """Go on from a state; it must be one of the same run."""
         if state.get("format") != STATE_FORMAT or not isinstance(state.get("config"), dict):
-            raise ModelRejected(f"{path} is not a training state; start anew without --resume")
+            raise ModelRejected(f"{path} is not a training state; use --replace to start over")
         mine = self.config.to_dict()
         for key, value in state["config"].items():
             if key in FREE:
@@ -418,10 +418,10 @@ class Trainer:
             if (tuple(value) if isinstance(value, list) else value) != mine.get(key):
                 raise ModelRejected(
                     f"{path} was trained with {key} = {value!r}, not {mine.get(key)!r}; "
-                    f"resume with the same options, or start anew without --resume"
+                    f"resume with the same options, or use --replace to start over"
                 )
         if what := self._contradiction(state):
-            raise ModelRejected(f"{path} is damaged ({what}); start anew without --resume")
+            raise ModelRejected(f"{path} is damaged ({what}); use --replace to start over")
         try:
             self.epoch, self.history = state["epoch"], state["history"]
             self.seconds = state.get("seconds")
@@ -429,7 +429,7 @@ class Trainer:
             self.optimiser.load_state_dict(state["optimiser"])
             self.best = _Best(**state["best"])
         except (KeyError, TypeError, ValueError, RuntimeError, AttributeError):
-            raise ModelRejected(f"{path} is damaged; start anew without --resume") from None
+            raise ModelRejected(f"{path} is damaged; use --replace to start over") from None
 
     def _contradiction(self, state: dict[str, Any]) -> str:
         """Return what a state says that cannot be, or nothing."""
@@ -440,7 +440,7 @@ class Trainer:
         if not 1 <= epoch <= self.config.epochs:
             return f"its epoch is {epoch} of {self.config.epochs}"
         if not isinstance(history, list):
-            return "its history is no list"
+            return "its history is not a list"
         if len(history) != epoch:
             return f"its history has {len(history)} epochs, not {epoch}"
         if not all(isinstance(row, dict) and row.keys() >= ROW for row in history):
@@ -512,7 +512,7 @@ def choose_device(name: str) -> torch.device:
     found = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if device.index >= found:
         raise ChoiceRejected(
-            f"Device {device} is not there (torch finds {found or 'no'} GPU{'s' * (found > 1)}); "
+            f"There is no device {device} (torch finds {found or 'no'} GPU{'s' * (found > 1)}); "
             f"use another --device, such as cpu, or fewer processes"
         )
     return device
@@ -527,7 +527,7 @@ def budget_of(config: TrainConfig, model: nn.Sequential, channels: int) -> LutBu
     if len(config.fan_in) > len(layers):
         raise ModelRejected(
             f"--fan-in has {len(config.fan_in)} values, but {config.model} has {len(layers)} "
-            f"layers, the scores included; give at most one for each"
+            f"layers, the scores included; give at most one per layer"
         )
     budget = LutBudget(layers, caps=config.fan_in, input_bits=8 if integers else 1, encoded=encoded)
     if budget.constant:
@@ -539,7 +539,7 @@ def budget_of(config: TrainConfig, model: nn.Sequential, channels: int) -> LutBu
     if config.luts < budget.least:
         raise ModelRejected(
             f"A budget of {config.luts:,} LUTs is less than the {math.ceil(budget.least):,} that "
-            f"q, the scores and the search for the largest take; raise --luts, or cap the taps of "
+            f"q, the scores and the search for the largest need; raise --luts, or cap the taps of "
             f"the scores with a last --fan-in below {budget.caps[-1]}"
         )
     return budget
@@ -567,8 +567,8 @@ def begin_from(model: nn.Module, path: str | Path) -> None:
         elif name not in given or given[name].shape != value.shape:
             shape = tuple(given[name].shape) if name in given else "nothing"
             raise ModelRejected(
-                f"{path} cannot be started from: for {name} it has {shape}, and the model to be "
-                f"trained {tuple(value.shape)}; give a checkpoint of the same model and width"
+                f"{path} cannot be used for --start: for {name} it has {shape}, but the new model "
+                f"has {tuple(value.shape)}; give a checkpoint of the same model and width"
             )
     model.load_state_dict({k: v for k, v in given.items() if k in own}, strict=False)
 
@@ -621,7 +621,7 @@ def _keep(out: Path, resume: bool) -> None:
         return
     if resume:
         raise OutputRefused(
-            f"{out} is a finished checkpoint, and there is no state at {state_path} to resume "
+            f"{out} already exists, and there is no state at {state_path} to resume "
             f"from; add --replace to overwrite it, or choose another --out"
         )
     try:
@@ -637,8 +637,7 @@ def _keep(out: Path, resume: bool) -> None:
         )
     if out.exists():
         raise OutputRefused(
-            f"{out} is a finished checkpoint; add --replace to overwrite it, --resume to keep it, "
-            f"or choose another --out"
+            f"{out} already exists; add --replace to overwrite it, or choose another --out"
         )
 
 
@@ -662,11 +661,13 @@ def _train(
     if teacher is None and config.teacher:
         teacher = _load_teacher(Path(config.teacher), config.data, images.shape, classes)
     if teacher is None and config.distill == 1:
-        raise UsageError("A loss that is all the teacher's (--distill 1) needs a --teacher")
+        raise UsageError(
+            "--distill 1, which takes the whole loss from the teacher, needs a --teacher"
+        )
     trainer = Trainer(config, images, classes=classes, teacher=teacher)
     if resume and state_path.exists():
         trainer.restore(read_tensors(state_path, "training state"), state_path)
-        talk(f"going on after epoch {trainer.epoch} of {config.epochs}")
+        talk(f"continuing after epoch {trainer.epoch} of {config.epochs}")
     elif resume:
         talk(f"no state at {state_path}; starting from the beginning")
     steps = (config.epochs - trainer.epoch) * trainer.steps_per_epoch
@@ -689,7 +690,7 @@ def _train(
         talk(
             f"the budget of {config.luts:,} LUTs was never met; raise --luts or --epochs"
             if config.method == "luts"
-            else f"the share of ones never came down to {config.ec:.4g}; raise --gamma or "
+            else f"the share of ones never fell to {config.ec:.4g}; raise --gamma or "
             f"--epochs, or use --method topk"
         )
     if trainer.seconds is not None:

@@ -27,7 +27,7 @@ def check_memory(config: ModelConfig, device: torch.device) -> None:
     if room is not None and BYTES * weights > room:
         where = "this machine" if device.type == "cpu" else f"the GPU {device}"
         raise UsageError(
-            f"Model {config.name} has {weights:,} weights, and training it takes "
+            f"Model {config.name} has {weights:,} weights, and training it needs "
             f"{_gigabytes(BYTES * weights)} or more, but {where} has {_gigabytes(room)} of memory; "
             f"name fewer or narrower layers"
             + ("" if config.width == 1 else f", or a --width below {config.width:g}")

@@ -88,7 +88,7 @@ class ModelConfig:
                 raise ModelRejected(f"{field} must be one of {names}, not {value!r}")
         if self.xi_bits is not None and self.domain != "learned":
             raise ModelRejected(
-                f"A grid for ξ (xi-bits) goes with the domain learned, not {self.domain!r}"
+                f"A grid for ξ (xi-bits) needs the domain learned, not {self.domain!r}"
             )
         if self.xi_bits is not None and self.xi_bits not in range(1, 17):
             raise ModelRejected(f"Bits of ξ must be between 1 and 16, not {self.xi_bits!r}")
@@ -118,7 +118,8 @@ class ModelConfig:
             ):
                 if given:
                     raise ModelRejected(
-                        f"Model {self.name} takes no choice of {field}, not {given!r}: {cure}"
+                        f"Model {self.name} does not support a choice of {field}, not {given!r}: "
+                        f"{cure}"
                     )
             if len(STATISTICS[self.normalise][0]) not in (1, self.shape[2]):
                 raise ModelRejected(
@@ -144,7 +145,7 @@ class ModelConfig:
         """Make a configuration of a checkpoint's values, which may be anything."""
         fields = cls.__dataclass_fields__
         if not isinstance(values, dict) or not set(values) <= set(fields):
-            raise ModelRejected("The checkpoint's model description has fields that are unknown")
+            raise ModelRejected("The checkpoint's model description has unknown fields")
         kinds: dict[str, Any] = {
             "name": str,
             "domain": str,
@@ -290,8 +291,8 @@ def build_model(config: ModelConfig) -> nn.Sequential:
             height, width = height // 2, width // 2
         if height < 1 or width < 1:
             raise ModelRejected(
-                f"Model {config.name} leaves nothing of {config.shape[0]}×{config.shape[1]} "
-                f"images; use fewer layers or --padding"
+                f"Model {config.name} shrinks {config.shape[0]}×{config.shape[1]} images to "
+                f"nothing; use fewer layers or --padding"
             )
     modules.append(nn.Flatten())
     features = channels * height * width

@@ -88,7 +88,9 @@ def teacher_from(values: Mapping[str, Any], path: Path) -> ResNet34:
         if key not in state:
             raise ModelRejected(f"Teacher {path} lacks {key}; {cure}")
         if key not in expected:
-            raise ModelRejected(f"Teacher {path} holds {key}, which a ResNet-34 has not; {cure}")
+            raise ModelRejected(
+                f"Teacher {path} holds {key}, which a ResNet-34 does not have; {cure}"
+            )
         value, shape = state[key], tuple(expected[key].shape)
         if not isinstance(value, Tensor) or value.dtype != torch.float32 or value.shape != shape:
             raise ModelRejected(f"Teacher {path} must have {key} as {shape} of float32; {cure}")

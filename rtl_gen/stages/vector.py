@@ -65,8 +65,8 @@ def cycles_of(place):
     between, serial = place.arrival.between, place.options.serial
     if serial > between:
         raise ModelRejected(
-            f"its pixels come every {between} cycles and cannot be counted over "
-            f"{serial}; use a smaller --serial, or 0"
+            f"its pixels come every {between} cycles, so each cannot be counted in "
+            f"{serial} cycles; use a smaller --serial, or 0"
         )
     if serial:
         return [serial]

@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         default=[Path("models")],
         help="checkpoints (.pt), or folders of them (default: models). With --add and no PLACE, "
-        "nothing is measured: tables and picture are made again",
+        "nothing is measured, and only the tables and the picture are written again",
     )
     add_data_root(parser)
     parser.add_argument(
@@ -41,19 +41,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         type=Path,
         default=Path("build/bench/work"),
-        help="folder where each step keeps its results, so that a second run takes seconds "
+        help="folder in which each step keeps its results, so that a second run takes seconds "
         "(default: %(default)s)",
     )
     parser.add_argument(
         "--readme",
         metavar="FILE",
         type=Path,
-        help="also put the picture and five models between their marks in this file",
+        help="also write the picture and a table of five models between their marks in this file",
     )
     parser.add_argument(
         "--add",
         action="store_true",
-        help="keep the results of other models that --out has, and add these to them",
+        help="keep the results of other models that are in --out, and add these",
     )
     parser.add_argument(
         "--quick",
@@ -73,10 +73,10 @@ def run(args: argparse.Namespace) -> None:
     from sbnn_hw.bench.zoo import find_models
 
     if args.quick and args.readme is not None:
-        raise UsageError("A quick run is not for the README; omit --quick or --readme")
+        raise UsageError("The README must not show a quick run; omit --quick or --readme")
     paths = find_models(args.models) if args.models else []
     if not paths and not args.add:
-        raise UsageError("Name models to measure, or omit --models for those of models/")
+        raise UsageError("Name models to measure, or omit --models to measure those of models/")
     require_torch()
     if importlib.util.find_spec("matplotlib") is None:
         raise ToolMissing("The picture needs Matplotlib (pip install 'sbnn-hw[train]')")

@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     target.add_argument(
         "--board",
         metavar="BOARD",
-        help="board by name (`sbnn-hw boards` lists them), or your own pin file (.toml)",
+        help="name of a board (`sbnn-hw boards` lists them), or your own pin file (.toml)",
     )
     target.add_argument(
         "--part",
@@ -39,19 +39,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"last step: {', '.join(UNTIL)} (default: as far as the installed tools allow)",
     )
     parser.add_argument(
-        "--clock", metavar="MHZ", type=float, help="clock to run at (default: the board's own)"
+        "--clock",
+        metavar="MHZ",
+        type=float,
+        help="clock frequency (default: the board's own clock)",
     )
     parser.add_argument(
         "--levels",
         metavar="N",
         type=int,
-        help="look-up tables in a row between registers (default: as the clock allows)",
+        help="look-up tables in a row between registers (default: as many as the clock allows)",
     )
     parser.add_argument(
         "--toolchain",
         metavar="NAME",
         default="auto",
-        help=f"for 7-series bitstreams: {', '.join(TOOLCHAINS)} (default: %(default)s)",
+        help=f"what makes 7-series bitstreams: {', '.join(TOOLCHAINS)} (default: %(default)s)",
     )
     parser.add_argument(
         "--force", action="store_true", help="build even if the network is too large"
@@ -59,8 +62,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--data",
         metavar="NAME",
-        help="simulate these test images (default: those of the data that the model was trained "
-        f"on if they are there, or else random ones; one of: {', '.join(datasets.DATASETS)})",
+        help="simulate the test images of this data set (default: the model's own data set if it "
+        f"is found, otherwise random images; one of: {', '.join(datasets.DATASETS)})",
     )
     add_data_root(parser)
     add_hardware(parser)
@@ -108,7 +111,7 @@ def _print(report: dict[str, Any], plan: Plan) -> None:
         print(f"accuracy     {report['accuracy']:.2%} on {report['data']}")
     if report["luts"] is not None:
         print(
-            f"network      {report['luts']:,} LUTs ({report['luts_per_connection']:.3f} a "
+            f"network      {report['luts']:,} LUTs ({report['luts_per_connection']:.3f} per "
             f"connection), {report['ffs']:,} flip-flops, {report['bram']:g} BRAM"
         )
         whole, capacity = report["design"], report["capacity"]

@@ -26,7 +26,7 @@ def add_model(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         type=Path,
         required=True,
-        help="checkpoint (.pt), netlist (.sbnn, or its view in .json), or ONNX (.onnx)",
+        help="checkpoint (.pt), netlist (.sbnn, or its JSON view, .json), or ONNX file (.onnx)",
     )
     add_pixels(parser)
 
@@ -36,8 +36,10 @@ def add_pixels(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--pixels",
         metavar="HOW",
-        help="what ONNX takes a pixel p as: signed (2p/255 − 1), unit (p/255), raw (p) or fixed "
-        "((p − 128)/128) (default: what brings it to −1…1)",
+        help="how pixels p are fed to an ONNX graph: signed (2p/255 − 1), unit (p/255), raw (p) "
+        "or fixed "
+        "((p − 128)/128) (default: as the file says, or else the way that brings the graph's "
+        "values to −1…1)",
     )
 
 
@@ -47,13 +49,13 @@ def add_data_root(parser: argparse.ArgumentParser) -> None:
         "--data-root",
         metavar="DIR",
         type=Path,
-        help="folder of the data sets (default: $SBNN_DATA, then data/)",
+        help="folder that holds the data sets (default: $SBNN_DATA, then data/)",
     )
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Add the switch for programs that read the answer."""
-    parser.add_argument("--json", action="store_true", help="print the answer as JSON")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
 def add_family(parser: argparse.ArgumentParser) -> None:
@@ -74,7 +76,7 @@ def add_family(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--split-pairs",
         action="store_true",
-        help="two LUT5 in place of each LUT6_2, for tools that cannot place it",
+        help="use two LUT5 instead of each LUT6_2, for tools that cannot place it",
     )
 
 
@@ -84,33 +86,35 @@ def add_hardware(parser: argparse.ArgumentParser) -> None:
         "--input",
         metavar="UNIT",
         default="auto",
-        help="what arrives in a clock: image, pixel, or auto: images where no stage has windows "
+        help="what arrives per clock cycle: image, pixel, or auto (images if no stage has windows) "
         "(default: %(default)s)",
     )
     parser.add_argument(
         "--flatten",
         metavar="HOW",
         default="auto",
-        help="a linear layer behind pixels: gather them first, accumulate as they arrive, or auto: "
-        "what is smaller (default: %(default)s)",
+        help="what a linear layer does with pixels that arrive one by one: gather (wait for all), "
+        "accumulate (count each at once), or auto (the smaller) (default: %(default)s)",
     )
     parser.add_argument(
         "--serial",
         metavar="N",
         type=int,
         default=0,
-        help="cycles over which such a layer counts a pixel, at most those until the next one "
-        "(default: 0, as many as make it smallest)",
+        help="cycles in which an accumulating layer counts one pixel, at most the cycles until "
+        "the next pixel (default: 0, the number that makes it smallest)",
     )
     parser.add_argument(
         "--share",
         metavar="N",
         type=int,
         default=0,
-        help="pairs of neurons a layer to search for taps they can count together "
+        help="pairs of neurons per layer that are searched for taps to count together "
         "(default: %(default)s)",
     )
-    parser.add_argument("--no-scores", action="store_true", help="give the class alone")
+    parser.add_argument(
+        "--no-scores", action="store_true", help="output only the class, without scores"
+    )
 
 
 def choices_of(args: argparse.Namespace) -> dict[str, Any]:

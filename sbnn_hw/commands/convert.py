@@ -13,20 +13,24 @@ from sbnn_hw.models import require_torch
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
     parser.add_argument(
-        "--model", metavar="FILE", type=Path, required=True, help="what the authors' code wrote"
+        "--model",
+        metavar="FILE",
+        type=Path,
+        required=True,
+        help="file that the authors' code wrote",
     )
     parser.add_argument(
         "--as",
         dest="name",
         choices=("resnet18", "reactnet18", "reactnet_a"),
         required=True,
-        help="which of their networks it is",
+        help="which of the authors' networks the file holds",
     )
     parser.add_argument(
         "--data",
         choices=("cifar10", "cifar100", "imagenet"),
         required=True,
-        help="what it was trained on: the size of the images, and how pixels are normalised",
+        help="data set that it was trained on; sets the image size and how pixels are normalised",
     )
     parser.add_argument(
         "--out", metavar="CKPT", type=Path, required=True, help="checkpoint to write (.pt)"
@@ -65,11 +69,13 @@ def run(args: argparse.Namespace) -> None:
     print(f"checkpoint  {args.out}")
     print(f"model       {config.name}, {config.width:g} of the paper's width")
     known = CLASSES[args.data]
-    surplus = f", all kept, though {args.data} has {known}" if config.classes > known else ""
+    surplus = f", all are kept, although {args.data} has {known}" if config.classes > known else ""
     print(f"classes     {config.classes}{surplus}")
     print(f"ones        {metrics['ones']:,} of {metrics['weights']:,} weights ({share:.2%})")
     if "claimed_accuracy" in metrics:
-        print(f"claimed     {metrics['claimed_accuracy']:.2%} of the test images right")
+        print(
+            f"claimed     {metrics['claimed_accuracy']:.2%} of the test images classified correctly"
+        )
     if conversion.zeros:
         print(
             f"zeros       {sum(conversion.zeros.values()):,} weights are exactly zero, read as −1"

@@ -29,14 +29,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--using",
         choices=("netlist", "torch", "rtl"),
         default="netlist",
-        help="what computes: the integer network, torch, or the generated hardware in simulation "
+        help="what computes the answers: netlist (the integer network), torch, or rtl (the "
+        "generated hardware in simulation) "
         "(default: %(default)s)",
     )
     parser.add_argument(
         "--device",
         metavar="NAME",
         default="auto",
-        help="where torch computes: auto (a GPU if there is one), cpu, cuda or cuda:N "
+        help="device for torch: auto (a GPU if there is one), cpu, cuda or cuda:N "
         "(default: %(default)s)",
     )
     add_json(parser)
@@ -46,7 +47,7 @@ def run(args: argparse.Namespace) -> None:
     """Evaluate on the whole test set."""
     dataset = datasets.find(args.data)
     if dataset.classes is None and args.using != "torch":
-        raise UsageError(f"The images of {args.data} are evaluated by torch; add --using torch")
+        raise UsageError(f"Only torch can evaluate the images of {args.data}; add --using torch")
     if args.using == "torch":
         right, count, seconds = _by_torch(args.model, dataset, args.data_root, args.device)
     elif args.using == "rtl":
@@ -123,6 +124,7 @@ def _by_torch(
 def _by_simulation(
     path: Path, pixels: str | None, dataset: datasets.Dataset, root: Path | None
 ) -> tuple[int, int, float]:
+    from sbnn_hw.fit import check_size
     from sbnn_hw.hardware import require_amaranth
     from sbnn_hw.sim.verilator import require
     from sbnn_hw.yosys import find_yosys
@@ -137,6 +139,7 @@ def _by_simulation(
 
     network = open_network(path, pixels)
     _check_geometry(path, network.input.shape, network.classes, dataset, dataset.classes)
+    check_size(network)
     images = dataset.load("test", root)
     started = time.perf_counter()
     logger.info("generating")
@@ -150,8 +153,8 @@ def _by_simulation(
     )
     if not agreement.equal:
         raise Disagreement(
-            f"The hardware of {path} is not its network: {', '.join(agreement.differences)} "
-            f"(first: {agreement.first})"
+            f"The hardware of {path} does not compute what its network computes: "
+            f"{', '.join(agreement.differences)} (first: {agreement.first})"
         )
     right = int((agreement.classes == images.labels).sum())
     return right, len(images), time.perf_counter() - started

@@ -33,69 +33,75 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--storage",
         metavar="WHERE",
-        help="where the study is kept, so that several machines can share it: a file in a folder "
-        f"that all see, or a database's URL (default: {JOURNAL} in --out)",
+        help="where the study is stored; to share it between machines, name a file in a shared "
+        f"folder, or the URL of a database (default: {JOURNAL} in --out)",
     )
     parser.add_argument(
-        "--study", metavar="NAME", help="name of the study in its storage (default: the data set's)"
+        "--study",
+        metavar="NAME",
+        help="name of the study in its storage (default: the name of the data set)",
     )
     parser.add_argument(
         "--space",
         metavar="FILE",
         type=Path,
-        help="what is tried, as TOML, or `pixels`, the pixels.toml of this package: convolutions, "
-        "a pixel a clock (default: its space.toml)",
+        help="search space, a TOML file, or `pixels` for the pixels.toml of this package: "
+        "convolutions, one pixel per clock (default: the package's space.toml)",
     )
     parser.add_argument(
         "--trials",
         metavar="N",
         type=int,
         default=20,
-        help="trials that the study shall have, by all processes (default: %(default)s)",
+        help="number of trials in the study, counted over all processes (default: %(default)s)",
     )
     parser.add_argument(
         "--epochs",
         metavar="E",
         type=int,
-        help=f"epochs a trial, at most (default: {EPOCHS}, or with --seconds as many as fit)",
+        help=f"most epochs per trial (default: {EPOCHS}, or with --seconds as many as fit)",
     )
     parser.add_argument(
         "--seconds",
         metavar="S",
         type=float,
-        help="seconds of training a trial; one epoch is timed first, and so many run as fit, up to "
-        "--epochs if that is given too",
+        help="seconds of training per trial: one epoch is timed first, then as many run as fit, "
+        "up to --epochs if that is given too",
     )
     parser.add_argument(
         "--validation",
         metavar="N",
         type=int,
         default=5000,
-        help="training images held out to choose by, a fifth at most (default: %(default)s)",
+        help="training images held out to compare networks on, at most a fifth (default: "
+        "%(default)s)",
     )
     parser.add_argument(
         "--seed",
         metavar="S",
         type=int,
         default=0,
-        help="of what is picked; networks have seeds of their own (default: %(default)s)",
+        help="seed of the search; each network has its own seed (default: %(default)s)",
     )
     parser.add_argument(
         "--threads",
         metavar="N",
         type=int,
         default=1,
-        help="threads of torch (default: %(default)s)",
+        help="number of threads for torch (default: %(default)s)",
     )
     parser.add_argument(
-        "--no-prune", action="store_true", help="train every trial to its end, however it goes"
+        "--no-prune",
+        action="store_true",
+        help="train every trial to its end, even if it falls behind",
     )
     parser.add_argument(
         "--stale",
         metavar="S",
         type=float,
         default=3600.0,
-        help="run a trial again if another machine has said nothing of it for so many seconds "
+        help="run a trial of another machine again if that machine has been silent for this many "
+        "seconds "
         "(default: %(default)g)",
     )
     add_json(parser)

@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         type=Path,
         required=True,
-        help="what to write: ONNX (.onnx), a netlist (.sbnn), or its view (.json)",
+        help="file to write: ONNX (.onnx), a netlist (.sbnn), or its JSON view (.json)",
     )
     add_json(parser)
 
@@ -28,7 +28,7 @@ def run(args: argparse.Namespace) -> None:
     """Open the model and write it in another form."""
     if args.out.suffix.lower() not in (".onnx", ".sbnn", ".json"):
         raise UsageError(
-            f"What is written must end in .onnx, .sbnn or .json, not {str(args.out)!r}"
+            f"The output's name must end in .onnx, .sbnn or .json, not {str(args.out)!r}"
         )
     check_writable(args.out)
     network = open_network(args.model, args.pixels)

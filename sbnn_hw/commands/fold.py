@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         type=Path,
         required=True,
-        help="checkpoint (.pt) or ONNX (.onnx) to fold",
+        help="checkpoint (.pt) or ONNX file (.onnx) to fold",
     )
     add_pixels(parser)
     parser.add_argument(
@@ -47,14 +47,15 @@ def run(args: argparse.Namespace) -> None:
     """Fold, write the netlist and report."""
     if args.model.suffix.lower() not in (".pt", ".onnx"):
         raise UsageError(
-            f"What is folded must be a checkpoint (.pt) or ONNX (.onnx), not {str(args.model)!r}"
+            f"The model to fold must be a checkpoint (.pt) or an ONNX file (.onnx), not "
+            f"{str(args.model)!r}"
         )
     if args.out.suffix.lower() != ".sbnn":
         raise UsageError(f"A netlist's name must end in .sbnn, not {str(args.out)!r}")
     if args.model.suffix.lower() == ".onnx" and args.data:
-        raise UsageError("Torch compares checkpoints (.pt); leave --data away for ONNX")
+        raise UsageError("Only checkpoints (.pt) can be compared with torch; omit --data for ONNX")
     if args.model.suffix.lower() == ".pt" and args.pixels:
-        raise UsageError("How pixels are fed is said of ONNX (.onnx); leave --pixels away")
+        raise UsageError("Only ONNX files (.onnx) need --pixels; omit it")
     check_writable(args.out)
     folded: Folded | Imported
     check = None
@@ -106,8 +107,8 @@ def run(args: argparse.Namespace) -> None:
         )
     if check:
         print(
-            f"agreement    {check['bits']:,} hidden bits and {check['images']:,} classes equal "
-            f"torch's ({len(check['close'])} close calls decided by rationals)"
+            f"agreement    {check['bits']:,} hidden bits and {check['images']:,} classes are "
+            f"those of torch ({len(check['close'])} close calls decided by rationals)"
         )
 
 

@@ -34,14 +34,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--data",
         metavar="NAME",
-        help="take the suite's vectors from these test images, not from random ones "
-        f"(one of: {', '.join(datasets.DATASETS)})",
+        help="take the suite's vectors from the test images of this data set instead of random "
+        f"ones (one of: {', '.join(datasets.DATASETS)})",
     )
     add_data_root(parser)
     parser.add_argument(
         "--force",
         action="store_true",
-        help=f"generate a network of more than {LARGEST:,} connections",
+        help=f"generate even if the network has more than {LARGEST:,} connections",
     )
     add_json(parser)
 
@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> None:
     print(f"connections  {sum(stage['connections'] for stage in stages):,}")
     print(f"input        {_beats(description)}")
     print(f"latency      {description['latency']:,} cycles")
-    print(f"interval     {description['interval']:,} cycles an image")
+    print(f"interval     {description['interval']:,} cycles per image")
     print(f"{'stage':<14} {'connections':>12} {'tables':>9} {'registers':>10}")
     for stage in stages:
         if stage["cores"]:
@@ -89,5 +89,5 @@ def run(args: argparse.Namespace) -> None:
 def _beats(description: dict) -> str:  # type: ignore[type-arg]
     stream = description["input"]
     if stream["beats"] == 1:
-        return f"an image of {stream['width']:,} bits a clock"
-    return f"a pixel of {stream['width']} bits a clock, {stream['beats']:,} an image"
+        return f"an image of {stream['width']:,} bits per clock"
+    return f"a pixel of {stream['width']} bits per clock, {stream['beats']:,} per image"

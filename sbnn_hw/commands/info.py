@@ -66,10 +66,10 @@ def _print_backbone(summary: dict[str, Any]) -> None:
     if summary["weights"]:
         _print_ones(summary)
         print(
-            f"BOPs         {bops['binary_macs']:,} binary MACs an image; {bops['sparse']:,} with "
+            f"BOPs         {bops['binary_macs']:,} binary MACs per image; {bops['sparse']:,} with "
             f"all zeros skipped (PR {summary['sparse_pr']:.2%})"
         )
-    print(f"FLOPs        {summary['flops']:,} real MACs an image")
+    print(f"FLOPs        {summary['flops']:,} real-valued MACs per image")
     print(f"OPs          {summary['ops']:,.0f} = FLOPs + binary MACs/64")
     _print_kernels(summary)
     if summary["signed"]:
@@ -99,7 +99,7 @@ def _print_images(summary: dict[str, Any]) -> None:
 def _print_ones(summary: dict[str, Any]) -> None:
     print(
         f"ones         {summary['ones']:,} of {summary['weights']:,} weights "
-        f"({summary['density']:.2%}, {summary['entropy']:.4f} bits a weight)"
+        f"({summary['density']:.2%}, {summary['entropy']:.4f} bits per weight)"
     )
 
 
@@ -133,11 +133,11 @@ def _print_network(summary: dict[str, Any]) -> None:
     print(f"connections  {summary['connections']:,}")
     saved = f" ({bops['dense'] / bops['sparse']:.1f} times fewer)" if bops["sparse"] else ""
     print(
-        f"BOPs         {bops['sparse']:,} an image, of which {bops['q']:,} for q; "
+        f"BOPs         {bops['sparse']:,} per image, of which {bops['q']:,} for q; "
         f"dense {bops['dense']:,}{saved}"
     )
     if bops["additions"]:
-        print(f"additions    {bops['additions']:,} of 8-bit pixels an image")
+        print(f"additions    {bops['additions']:,} of 8-bit pixels per image")
     _print_kernels(summary)
     print()
     print(

@@ -23,8 +23,8 @@ def run(args: argparse.Namespace) -> None:
         return
     for title, entries in (
         ("Models", models),
-        ("One's own", FORMS),
-        ("Backbones, trained and counted but not built", BACKBONES),
+        ("Your own, for example", FORMS),
+        ("Backbones, which can be trained and counted but not built yet", BACKBONES),
         ("Recipes", recipes),
     ):
         print(f"{title}:")

@@ -41,28 +41,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         nargs="+",
         default=[],
-        help="checkpoints (.pt) that the figure of kernels shows, such as 50, 95 and 99 %% sparse "
-        "ones (default: the runs measured here)",
+        help="checkpoints (.pt) to show in the figure of kernels, for example with 50, 95 and 99 "
+        "%% sparsity (default: the runs measured here)",
     )
     parser.add_argument(
         "--state",
         metavar="STATE",
         type=Path,
-        help="training state (.state.pt) whose weights, before they become binary, the figure of "
-        "distortion shows (default: the runs measured here)",
+        help="training state (.state.pt) whose latent weights to show in the figure of distortion "
+        "(default: those of the runs measured here)",
     )
     parser.add_argument(
         "--published",
         metavar="FILE",
         type=Path,
-        help="more published numbers, in the form of sbnn_hw/paper/published.toml",
+        help="file with more published numbers, in the form of sbnn_hw/paper/published.toml",
     )
     parser.add_argument(
         "--measured",
         metavar="FILE",
         type=Path,
         default=measured_runs.SHIPPED,
-        help="runs of bench/cifar_ablation.py to read instead of those that are installed",
+        help="file with the results of bench/cifar_ablation.py, instead of the installed one",
     )
     add_json(parser)
 
@@ -141,7 +141,7 @@ def _trained(
 def _panel(path: Path) -> Panel:
     """Count the kernels of a checkpoint."""
     if path.suffix != ".pt":
-        raise UsageError(f"Kernels are counted in checkpoints (.pt), not {str(path)!r}")
+        raise UsageError(f"Only checkpoints (.pt) have kernels to count, not {str(path)!r}")
     from sbnn_hw.train.checkpoint import load_checkpoint
     from sbnn_hw.train.metrics import count_model
 

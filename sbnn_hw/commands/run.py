@@ -28,7 +28,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--port",
         metavar="PORT",
         required=True,
-        help="serial port of the board, such as /dev/ttyUSB1, or what `sbnn-hw serve` names",
+        help="serial port of the board, such as /dev/ttyUSB1, or the terminal that `sbnn-hw "
+        "serve` prints",
     )
     add_model(parser)
     parser.add_argument("images", metavar="IMAGES", nargs="*", type=Path, help="image files (PNG)")
@@ -38,27 +39,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"classify the test images of a data set (one of: {', '.join(datasets.DATASETS)})",
     )
     add_data_root(parser)
-    parser.add_argument("--count", metavar="N", type=int, help="only the first N images")
+    parser.add_argument("--count", metavar="N", type=int, help="classify only the first N images")
     parser.add_argument(
         "--resize", action="store_true", help="scale image files to the size that the model takes"
     )
-    parser.add_argument("--invert", action="store_true", help="swap black and white of image files")
+    parser.add_argument("--invert", action="store_true", help="swap black and white in image files")
     parser.add_argument(
-        "--baud", metavar="RATE", type=int, help="baud rate (default: the usual ones are tried)"
+        "--baud", metavar="RATE", type=int, help="baud rate (default: try the usual ones)"
     )
     parser.add_argument(
         "--timeout",
         metavar="S",
         type=float,
         default=1.0,
-        help="seconds, beyond what the line takes, to wait for an answer (default: %(default)g)",
+        help="seconds to wait for an answer, in addition to the transfer time (default: "
+        "%(default)g)",
     )
     parser.add_argument(
         "--tries",
         metavar="N",
         type=int,
         default=8,
-        help="times that a packet is sent before its images are given up (default: %(default)s)",
+        help="number of times that a packet is sent before its images are given up (default: "
+        "%(default)s)",
     )
     parser.add_argument(
         "--no-check",
@@ -127,14 +130,14 @@ def run(args: argparse.Namespace) -> None:
         _print(result, args.images)
     if wrong.any():
         raise Disagreement(
-            f"The board answers {int(wrong.sum()):,} of {len(pixels):,} images otherwise than "
-            f"{args.model} (the first is image {int(wrong.argmax())})"
+            f"For {int(wrong.sum()):,} of {len(pixels):,} images the board's answer differs from "
+            f"that of {args.model} (the first is image {int(wrong.argmax())})"
         )
     if answers.failed:
         first, why = next(iter(sorted(answers.failed.items())))
         raise LinkFailed(
             f"{len(answers.failed):,} of {len(pixels):,} images got no answer (the first is image "
-            f"{first}: {why}); look at the cable, or choose a lower baud rate"
+            f"{first}: {why}); check the cable, or choose a lower baud rate"
         )
 
 

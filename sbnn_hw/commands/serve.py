@@ -30,17 +30,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--link",
         metavar="PATH",
         type=Path,
-        help="also make a symbolic link to the terminal, under a name that does not change",
+        help="also make a symbolic link with this name to the terminal, whose own name changes",
     )
     parser.add_argument(
         "--noise",
         metavar="P",
         type=float,
         default=0.0,
-        help="turn round each bit on the line with this probability (default: %(default)g)",
+        help="flip each bit on the line with this probability (default: %(default)g)",
     )
     parser.add_argument(
-        "--seed", metavar="S", type=int, default=0, help="of the noise (default: %(default)s)"
+        "--seed", metavar="S", type=int, default=0, help="seed of the noise (default: %(default)s)"
     )
 
 
@@ -98,14 +98,17 @@ def _clock_of(folder: Path) -> int:
     if board is None:
         raise UsageError(f"The build in {folder} is for a part, which has no board to simulate")
     if megahertz is None:
-        raise UsageError(f"The build in {folder} ended before its hardware; build it further")
+        raise UsageError(
+            f"The build in {folder} stopped before the hardware was generated; build it with a "
+            f"later --until"
+        )
     return round(float(megahertz) * 1e6)
 
 
 def _make_link(link: Path, port: str) -> Path:
     if link.exists():
-        other = "leads to a terminal that is there" if link.is_symlink() else "is no symbolic link"
-        raise UsageError(f"{link} is there already and {other}; choose another name")
+        other = "points to an existing terminal" if link.is_symlink() else "is not a symbolic link"
+        raise UsageError(f"{link} already exists and {other}; choose another name")
     try:
         link.unlink(missing_ok=True)
         link.symlink_to(port)

@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--data",
         metavar="NAME",
-        help="simulate these test images, not random ones "
+        help="simulate the test images of this data set instead of random ones "
         f"(one of: {', '.join(datasets.DATASETS)})",
     )
     add_data_root(parser)
@@ -35,16 +35,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--images",
         metavar="N",
         type=int,
-        help="how many images (default: all of the data set, or 1000 random ones)",
+        help="number of images (default: the whole data set, or 1000 random ones)",
     )
     parser.add_argument(
-        "--stalls", action="store_true", help="let source and sink hesitate at random"
+        "--stalls", action="store_true", help="let the source and the sink pause at random"
     )
     parser.add_argument(
-        "--inside", action="store_true", help="compare every value of every stage, not only results"
+        "--inside",
+        action="store_true",
+        help="compare every value of every stage, not only the results",
     )
     parser.add_argument(
-        "--seed", metavar="S", type=int, default=0, help="of images and stalls (default: 0)"
+        "--seed",
+        metavar="S",
+        type=int,
+        default=0,
+        help="seed of random images and stalls (default: 0)",
     )
     add_json(parser)
 
@@ -79,8 +85,8 @@ def run(args: argparse.Namespace) -> None:
     for name, each in agreement.operations.items():
         if each["measured"] != each["static"]:
             logger.warning(
-                "stage %s takes %g operations an image, not the netlist's %g: some connections "
-                "cannot matter and are not built",
+                "stage %s takes %g operations per image, not %g as in the netlist, because "
+                "connections that cannot matter are not built",
                 name,
                 each["measured"],
                 each["static"],
@@ -111,7 +117,7 @@ def _print(verdict: dict[str, Any]) -> None:
     if verdict["values"]:
         print(
             f"inside       {verdict['values'] - verdict['value_mismatches']:,} of "
-            f"{verdict['values']:,} values of the stages equal"
+            f"{verdict['values']:,} values inside the stages equal"
         )
     print(f"cycles       {verdict['cycles']:,}{' with stalls' if verdict['stalls'] else ''}")
     if not verdict["stalls"]:
@@ -120,13 +126,13 @@ def _print(verdict: dict[str, Any]) -> None:
             print(f"latency      {verdict['latency']:,} cycles (computed: {computed['latency']:,})")
         if verdict["interval"] is not None:
             print(
-                f"interval     {verdict['interval']:,.6g} cycles an image "
+                f"interval     {verdict['interval']:,.6g} cycles per image "
                 f"(computed: {computed['interval']:,})"
             )
     bops = verdict["bops"]
     print(
-        f"operations   {bops['measured']:,} an image measured, {bops['static']:,} in the netlist; "
-        f"dense {bops['dense']:,}, EC·N {bops['paper']:,}"
+        f"operations   {bops['measured']:,} per image measured, {bops['static']:,} in the "
+        f"netlist; dense {bops['dense']:,}, EC·N {bops['paper']:,}"
     )
     seconds = verdict["seconds"]
     rate = verdict["vectors"] / seconds["simulate"] if seconds["simulate"] else 0

@@ -20,21 +20,27 @@ logger = logging.getLogger(__name__)
 #: defaults are the recipe's, and else the configuration's own.
 OPTIONS: dict[str, list[tuple[str, Any, str, str]]] = {
     "model": [
-        ("model", str, "NAME", "model by name, or mlp:… or conv:… (see `sbnn-hw models`)"),
+        ("model", str, "NAME", "name of a model, or mlp:… or conv:… (see `sbnn-hw models`)"),
         ("data", str, "NAME", f"data set (one of: {', '.join(DATASETS)})"),
         (
             "domain",
             str,
             "NAME",
-            "learned, closed_form, symmetric, bnn, zero, the extension signed; real (teachers)",
+            (
+                "values of the weights: learned, closed_form, symmetric, bnn or zero; also signed "
+                "(an extension) and real (for teachers)"
+            ),
         ),
-        ("xi-bits", int, "K", "put the ξ of the domain learned on a grid of 2^-K"),
-        ("init", str, "NAME", "where τ and φ start: unit, closed_form or balanced"),
+        ("xi-bits", int, "K", "round ξ to multiples of 2^-K, with --domain learned"),
+        ("init", str, "NAME", "initial values of τ and φ: unit, closed_form or balanced"),
         (
             "gradient",
             str,
             "NAME",
-            "through the sign: clipped, ede or identity (default: clipped; identity with top-k)",
+            (
+                "gradient of the weights' sign: clipped, ede or identity (default: clipped; "
+                "identity with top-k)"
+            ),
         ),
         (
             "activation",
@@ -42,53 +48,88 @@ OPTIONS: dict[str, list[tuple[str, Any, str, str]]] = {
             "NAME",
             "gradient of the activations' sign: clipped, ede or polynomial (default: the model's)",
         ),
-        ("normalise", str, "NAME", "pixels of a backbone: cifar10, cifar100 or imagenet"),
-        ("encoder", str, "NAME", "threshold, thermometer, learned (its thresholds) or integer"),
-        ("thresholds", int, "T", "pixel values of the encoder"),
+        (
+            "normalise",
+            str,
+            "NAME",
+            "how a backbone normalises pixels: cifar10, cifar100 or imagenet",
+        ),
+        (
+            "encoder",
+            str,
+            "NAME",
+            "input encoder: threshold, thermometer, learned (learns its thresholds) or integer",
+        ),
+        ("thresholds", int, "T", "pixel values that the encoder compares with"),
         ("padding", int, "P", "padding of convolutions"),
-        ("padding-value", int, "V", "what convolutions pad with: -1, or 0 (default of backbones)"),
+        (
+            "padding-value",
+            int,
+            "V",
+            "value that convolutions pad with: -1, or 0 (the default of backbones)",
+        ),
         ("width", float, "W", "factor on the number of neurons and channels"),
         ("norm-scale", str, "NAME", "batch-norm scale: learned, unit or alternating"),
     ],
     "sparsity": [
-        ("method", str, "NAME", "penalty (the paper's loss), topk, luts or none"),
-        ("luts", int, "N", "look-up tables to take, with --method luts"),
-        ("fan-in", int, "N", "most taps of a neuron, layer by layer, with --method luts"),
-        ("gamma", float, "G", "share of the loss that the penalty holds"),
-        ("ec-schedule", str, "NAME", "constant, or cubic from 0.5 down"),
-        ("ec-until", float, "S", "share of the run over which the schedule falls"),
-        ("clamp", float, "C", "keep latent weights within ±C (0: do not)"),
+        (
+            "method",
+            str,
+            "NAME",
+            "how sparsity is reached: penalty (the paper's loss), topk, luts or none",
+        ),
+        ("luts", int, "N", "budget of look-up tables, for --method luts"),
+        ("fan-in", int, "N", "most taps per neuron, layer by layer, for --method luts"),
+        ("gamma", float, "G", "share of the penalty in the loss"),
+        (
+            "ec-schedule",
+            str,
+            "NAME",
+            "how the allowed share of ones changes: constant, or cubic (falls from 0.5)",
+        ),
+        ("ec-until", float, "S", "share of the run in which the schedule falls"),
+        ("clamp", float, "C", "clamp latent weights to ±C (0: do not clamp)"),
     ],
     "training": [
-        ("epochs", int, "E", "epochs"),
-        ("batch", int, "B", "images a step, over all processes"),
+        ("epochs", int, "E", "number of epochs"),
+        ("batch", int, "B", "images per step, over all processes"),
         ("lr", float, "LR", "Adam's learning rate"),
-        ("lr-schedule", str, "NAME", "cosine, linear or constant"),
-        ("beta2", float, "B2", "Adam's second decay"),
+        ("lr-schedule", str, "NAME", "learning-rate schedule: cosine, linear or constant"),
+        ("beta2", float, "B2", "Adam's second decay rate"),
         ("weight-decay", float, "WD", "Adam's L2 term on weights"),
         ("crop", int, "P", "random crop after padding by P pixels"),
-        ("rotate", float, "DEG", "turn images by up to DEG degrees"),
-        ("shift", float, "S", "move images by up to that share of their side"),
-        ("scale", float, "S", "scale images by up to that share"),
-        ("shear", float, "DEG", "slant images by up to DEG degrees"),
+        ("rotate", float, "DEG", "rotate images by up to DEG degrees"),
+        ("shift", float, "S", "shift images by up to this share of their side"),
+        ("scale", float, "S", "scale images up or down by up to this share"),
+        ("shear", float, "DEG", "shear images by up to DEG degrees"),
         ("mixup", float, "A", "MixUp with Beta(A, A)"),
         (
             "teacher",
             str,
             "FILE",
-            "what to distil from: a checkpoint, or torchvision's state dict of resnet34",
+            "teacher to distil from: a checkpoint, or torchvision's state dict of resnet34",
         ),
         ("distill", float, "D", "share of the teacher in the loss"),
         ("temperature", float, "T", "temperature of the distillation"),
-        ("start", str, "CKPT", "checkpoint whose values to begin from, where names agree"),
+        ("start", str, "CKPT", "checkpoint to take initial values from, where names match"),
         ("validation", int, "N", "training images held out to choose the epoch by"),
-        ("validation-seed", int, "S", "what they are chosen by (−1: the seed)"),
-        ("recalibrate", int, "N", "images for the batch-norm statistics (0: keep running ones)"),
-        ("seed", int, "S", "same seed and threads, same weights (on a CPU)"),
+        ("validation-seed", int, "S", "seed that chooses these images (−1: the one of --seed)"),
+        (
+            "recalibrate",
+            int,
+            "N",
+            "images to recompute batch-norm statistics from, each epoch (0: keep running ones)",
+        ),
+        (
+            "seed",
+            int,
+            "S",
+            "random seed; on a CPU, the same seed and threads give the same weights",
+        ),
         ("device", str, "NAME", "auto (a GPU if there is one), cpu, cuda or cuda:N"),
-        ("precision", str, "NAME", "of a step's products: float32 or bfloat16"),
-        ("workers", int, "N", "processes that decode images of a folder (0: none)"),
-        ("threads", int, "N", "threads of torch (0: as many as it chooses)"),
+        ("precision", str, "NAME", "precision of products in a training step: float32 or bfloat16"),
+        ("workers", int, "N", "processes that decode image files (0: none)"),
+        ("threads", int, "N", "number of threads for torch (0: let torch choose)"),
     ],
 }
 
@@ -104,7 +145,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="CKPT",
         type=Path,
         required=True,
-        help="checkpoint to write (.pt); the state to resume from, the log and its plot lie beside",
+        help="checkpoint to write (.pt); the state to resume from, the log and its plot are "
+        "written next to it",
     )
     add_data_root(parser)
     parser.add_argument(
@@ -113,9 +155,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="start from a recipe (`sbnn-hw models` lists them); options override it",
     )
     existing = parser.add_mutually_exclusive_group()
-    existing.add_argument(
-        "--resume", action="store_true", help="go on from where a run was stopped"
-    )
+    existing.add_argument("--resume", action="store_true", help="continue a run that was stopped")
     existing.add_argument(
         "--replace", action="store_true", help="start over, and overwrite what is at --out"
     )
@@ -137,7 +177,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                 "--replace-idle",
                 action="store_true",
                 default=None,
-                help="take away neurons that are constant or double, and let others grow",
+                help="replace neurons that are constant or duplicates",
             )
             limits = group.add_mutually_exclusive_group()
             limits.add_argument(
@@ -147,7 +187,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                 "--ec", type=float, metavar="EC", help="share of ones to reach, such as 0.05"
             )
             limits.add_argument(
-                "--bits", type=float, metavar="H", help="bits a weight to reach, the entropy h(EC)"
+                "--bits",
+                type=float,
+                metavar="H",
+                help="bits per weight to reach: the entropy h(EC)",
             )
 
 
@@ -167,7 +210,7 @@ def _choices(args: argparse.Namespace) -> dict[str, Any]:
         given["ec"] = args.ec
     if args.bits is not None:
         if not 0 < args.bits <= 1:
-            raise UsageError(f"Bits a weight must be above 0 and at most 1, not {args.bits!r}")
+            raise UsageError(f"Bits per weight must be above 0 and at most 1, not {args.bits!r}")
         given["ec"] = inverse_entropy(args.bits)
     return given
 

@@ -150,9 +150,9 @@ def _markdown(result: dict[str, Any]) -> str:
     lines = [
         f"# The front of study {result['study']}, on {result['data']}",
         "",
-        f"Trials: {counts['complete']} ran to their end, {counts['pruned']} were stopped early,",
+        f"Trials: {counts['complete']} were completed, {counts['pruned']} were stopped early,",
         f"{counts['refused']} were refused. Accuracy is the integer network's on validation",
-        "images, held out from the training images; no test image was looked at. Look-up tables",
+        "images, held out from the training images; no test image was used. Look-up tables",
         "are those of the design as it would be generated, with encoder, q and argmax; nothing was",
         "synthesised.",
         "",
@@ -170,7 +170,7 @@ def _markdown(result: dict[str, Any]) -> str:
     if any(each["domain"] == "signed" for each in result["front"]):
         lines += ["", "ˢ with signed taps, an extension of the paper's domain."]
     if result["front"]:
-        lines += ["", "The same runs by hand:", "", "```"]
+        lines += ["", "Commands that repeat these runs:", "", "```"]
         lines += [f"{each['command']}    # trial {each['trial']}" for each in result["front"]]
         lines.append("```")
     return "\n".join(lines) + "\n"

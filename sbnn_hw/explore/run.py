@@ -77,7 +77,10 @@ def explore(
             outcome = _run(search, study, trial, runner, say)
         except KeyboardInterrupt:
             trial.again()
-            say(f"trial {trial.number:4}  stopped; the same command goes on, and runs it again")
+            say(
+                f"trial {trial.number:4}  stopped; run the same command again to continue and "
+                "repeat this trial"
+            )
             raise
         if isinstance(outcome, ModelRejected):
             refused += 1
@@ -85,7 +88,7 @@ def explore(
         if refused >= REFUSED:
             _not_all_refused(study, result["trials"])
     if running := result["trials"]["running"]:
-        say(f"other processes are still at {running} trials")
+        say(f"other processes are still running {running} trials")
     else:
         _not_all_refused(study, result["trials"])
     return result
@@ -95,8 +98,8 @@ def _not_all_refused(study: "Study", counts: dict[str, int]) -> None:
     """Make sure that some trial went well, or that none was refused."""
     if counts["refused"] and not counts["complete"]:
         raise ModelRejected(
-            f"No trial went well; the last one said: {study.refusals()[-1]} (mend the space, and "
-            f"name another --study and --out)"
+            f"No trial succeeded; the last refusal was: {study.refusals()[-1]} (fix the "
+            f"search space, and name another --study and --out)"
         )
 
 
@@ -155,7 +158,10 @@ def _run(
         luts = tables_of(network)
     except Pruned:
         trial.pruned(config.to_dict(), reached)
-        say(f"trial {trial.number:4}  stopped after epoch {reached}: others of its size are ahead")
+        say(
+            f"trial {trial.number:4}  stopped after epoch {reached}: other networks of its size "
+            "are ahead"
+        )
         return None
     except ModelRejected as error:
         trial.refused(error)
@@ -178,7 +184,8 @@ def describe(config: TrainConfig) -> str:
     limit = f"{config.luts:,} LUTs" if config.luts else f"{config.method} {config.ec:.3g}"
     encoder = f"{config.encoder} {'/'.join(map(str, config.thresholds))}".strip()
     return (
-        f"{config.model}, {limit}, {config.domain}, {encoder or 'own encoder'}, seed {config.seed}"
+        f"{config.model}, {limit}, {config.domain}, {encoder or 'default encoder'}, seed "
+        f"{config.seed}"
     )
 
 

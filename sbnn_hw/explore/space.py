@@ -181,9 +181,9 @@ def _value(where: str, name: str, value: Any) -> bool | int | float | str:
 
 def _network(where: str, value: Any) -> str:
     if not isinstance(value, str):
-        raise UsageError(f"{where} must be a text, not {value!r}")
+        raise UsageError(f"{where} must be text, not {value!r}")
     if value in BACKBONES:
-        raise UsageError(f"{where} must not be {value}: no hardware is made of it")
+        raise UsageError(f"{where} must not be {value}: no hardware can be made from it")
     try:
         find_topology(value)
     except ModelRejected as error:
@@ -215,7 +215,9 @@ def _check_complete(space: Space, path: Path) -> None:
         if "model" not in entries:
             needs.append((name, ", or model"))
         elif name in entries:
-            raise UsageError(f"{path} must not have both model and {name}: one of them says it all")
+            raise UsageError(
+                f"{path} must not have both model and {name}: the model already sets it"
+            )
     methods = _possible(entries.get("method"))
     if "luts" in methods:
         needs.append(("luts", " for the method luts"))
@@ -232,7 +234,7 @@ def _check_complete(space: Space, path: Path) -> None:
             f"not defined for signed taps"
         )
     if "real" in _possible(entries.get("domain")):
-        raise UsageError(f"{path} must not have the domain real: no hardware is made of it")
+        raise UsageError(f"{path} must not have the domain real: no hardware can be made from it")
 
 
 # Runs

@@ -83,7 +83,7 @@ def _storage_errors(where: str) -> Iterator[None]:
         yield
     except optuna.exceptions.UpdateFinishedTrialError:
         raise UsageError(
-            f"A trial of {where} was given up by another process while it ran here; give more "
+            f"Another process gave up a trial of {where} while it was running here; use a larger "
             f"--stale"
         ) from None
     except (SQLAlchemyError, OptunaError, ImportError, RuntimeError) as error:
@@ -111,7 +111,7 @@ def _check_last_line(path: Path) -> None:
     for line in last:
         if not line.endswith(b"\n") and line.startswith(_BEGIN[: len(line)]):
             raise UsageError(
-                f"The study {path} is cut off in its last line; remove that line, or name another "
+                f"The last line of the study {path} is cut off; remove that line, or name another "
                 f"--storage"
             )
         json.loads(line)
@@ -189,12 +189,13 @@ class Study:
                 ours = ours and known.keys() <= facts.keys() and not self._trials()
         if not ours:
             raise UsageError(
-                f"Study {name} in {self._where} is not one of sbnn-hw explore; name another --study"
+                f"Study {name} in {self._where} was not made by sbnn-hw explore; name another "
+                f"--study"
             )
         for key, value in facts.items():
             if key in known and known[key] != value:
                 raise UsageError(
-                    f"Study {name} was begun with {key} = {_short(known[key])}, not "
+                    f"Study {name} was started with {key} = {_short(known[key])}, not "
                     f"{_short(value)}; use the same, or another --study"
                 )
         with _storage_errors(self._where):

@@ -139,14 +139,16 @@ def route(flow: Flow, built: Built) -> None:
                 raise
             built.missing = (
                 "The timing is not known, since Vivado is not on PATH: run "
-                f"{BOARD}/build_top_axi.sh where it is"
+                f"{BOARD}/build_top_axi.sh on a machine that has Vivado"
                 if plan.board is None
                 else "There is no bitstream, since neither Vivado nor openXC7 is on PATH: install "
-                f"openXC7, or run {BOARD}/build_shell.sh where Vivado is"
+                f"openXC7, or run {BOARD}/build_shell.sh on a machine that has Vivado"
             )
             return
     elif not routes(plan):
-        built.missing = "The timing is not known: a part without a board has no pins to route to"
+        built.missing = (
+            "The timing is not known, since a part without a board has no pins to route to"
+        )
         return
     stages = [stage["name"] for stage in built.description["stages"]]
     bitstream = None if plan.board is None else BITSTREAMS[target.family]

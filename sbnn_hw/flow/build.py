@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sbnn_hw.errors import Disagreement, OutputRefused, SbnnError, TimingMissed
-from sbnn_hw.files import exclusive
+from sbnn_hw.files import exclusive, write_atomically
 from sbnn_hw.fit import check_fit, check_size
 from sbnn_hw.flow.board_steps import check_shell, route, synthesise_all
 from sbnn_hw.flow.context import Flow
@@ -45,7 +45,9 @@ def build(plan: Plan, progress: Callable[[str, str], None] | None = None) -> dic
             # What a longer build left does not hold good either, once a step is done again.
             beyond = [step for step in UNTIL if not plan.reaches(step)]
             results = (JSON, HTML, *LEFT["bitstream"], *left_by(*beyond))
-            return _walk(Flow(plan, Steps(plan.out, say, results), tools, say))
+            steps = Steps(plan.out, say, results)
+            _note_target(plan, steps)
+            return _walk(Flow(plan, steps, tools, say))
     except SbnnError:
         # A model that was refused leaves no folder behind.
         with contextlib.suppress(OSError):
@@ -63,6 +65,18 @@ def _check_folder(folder: Path) -> None:
             raise OutputRefused(
                 f"Output {folder} holds other files ({others[0]!r}); name a new or empty folder"
             )
+
+
+def _note_target(plan: Plan, steps: Steps) -> None:
+    """Remove what was made for another board or part: earlier steps may be the same for both."""
+    note, text = plan.out / NOTES / "target.json", json.dumps({"target": plan.target.name}) + "\n"
+    try:
+        before = note.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        before = ""
+    if before != text:
+        steps.remove((JSON, HTML, *left_by("synthesis", "bitstream")))
+        write_atomically(note, lambda file: file.write(text.encode()))
 
 
 def _walk(flow: Flow) -> dict[str, Any]:

@@ -153,7 +153,10 @@ def _smaller(flow: Flow, built: Built, options: "Options") -> "Options":
     pixels = replace(options, input="pixel")
     if not need(network, target, outline(network, pixels)).fits(target):
         return options
-    flow.say("rtl", f"pixels one by one: whole images do not fit {target.name}")
+    flow.say(
+        "rtl",
+        f"using one pixel per clock, because whole images per clock do not fit {target.name}",
+    )
     return pixels
 
 

@@ -124,10 +124,13 @@ class Plan:
             )
         if self.toolchain != "auto" and self.target.family != "xc7":
             raise UsageError(
-                f"Toolchain {self.toolchain} is for 7-series FPGAs, and {self.target.name} has none"
+                f"Toolchain {self.toolchain} is for 7-series FPGAs, not for {self.target.name}"
             )
         if self.toolchain == "openxc7" and self.board is None:
-            raise UsageError("Toolchain openxc7 builds for boards; a part without one has no pins")
+            raise UsageError(
+                "Toolchain openxc7 builds only for boards, because a part without a board has no "
+                "pins"
+            )
 
     @property
     def board(self) -> Board | None:
@@ -233,7 +236,7 @@ def xilinx_toolchain(plan: Plan) -> str:
         if board is not None and find_openxc7(board) is not None:
             return "openxc7"
     raise ToolMissing(
-        f"A bitstream for {plan.target.name} needs Vivado or openXC7 on PATH, and neither is: "
-        "install one, or build without --until bitstream, which names the script to run where "
-        "Vivado is"
+        f"A bitstream for {plan.target.name} needs Vivado or openXC7 on PATH, and neither was "
+        f"found: install one, or build without --until bitstream and run the script that is named "
+        f"then on a machine that has Vivado"
     )

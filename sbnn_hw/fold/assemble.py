@@ -269,7 +269,7 @@ class Assembler:
         if edge.shape != (taps.width,):
             raise ModelRejected(f"it takes {taps.width} inputs, but receives {edge.shape!r}")
         if eta == 0:
-            raise ModelRejected("η is zero, so all its weights are alike")
+            raise ModelRejected("η is zero, so all its weights are equal")
         dropped, value = source.known[taps.indices], source.value[taps.indices]
         reads = np.where(taps.inverted, 1 - value, value)
         known = taps.per_neuron(np.where(dropped, (2 * reads - 1) * maximum, 0))
@@ -282,7 +282,7 @@ class Assembler:
         reach = [int(n) * maximum for n in kept.fan_in]
         shift, rounded = align_scores(exact, reach, least_shift)
         if max(map(abs, rounded)) >= 1 << 60:
-            raise ModelRejected("its offsets are too large beside its weights")
+            raise ModelRejected("its offsets are too large compared with its weights")
         # The one form: minus is said once if all taps have it, else by each tap that has it.
         minus = kept.inverted ^ (eta < 0)
         negative = bool(minus.all()) and len(minus) > 0
@@ -377,7 +377,7 @@ def _solve(problem: Problem, ties: str) -> Solution:
         differs |= (loose.constants != strict.constants) | (loose.k != strict.k)
         if differs.any():
             raise ModelRejected(
-                f"neuron {int(np.flatnonzero(differs)[0])} can be exactly zero, whose sign is 0 "
-                f"and no bit; use BipolarQuant"
+                f"neuron {int(np.flatnonzero(differs)[0])} can be exactly zero, and Sign makes 0 "
+                f"of it, which is not a bit; use BipolarQuant"
             )
     return strict

@@ -374,7 +374,7 @@ class _Solver:
                 return self._finish(xi, k, least, least == huge, greatest == -huge)
         raise ModelRejected(
             f"no k up to {LARGEST_K} makes ξ = {float(p.xi)} exact; use weights whose ξ has few "
-            f"bits, such as training with --xi-bits 8 gives"
+            f"bits, for example by training with --xi-bits 8"
         )
 
     def _solve_without_q(self) -> Solution:
@@ -455,7 +455,7 @@ def align_scores(
             return m, rounded
     raise ModelRejected(
         "its offsets are too fine for integer scores; round them to fewer bits, or use a last "
-        "layer without any, such as SparseBinaryScores"
+        "layer without offsets, such as SparseBinaryScores"
     )
 
 

@@ -58,7 +58,7 @@ class Conv2d(Layer):
             raise ModelRejected(f"Border must be minus or zero, not {self.border!r}")
         if self.groups < 1 or self.channels % self.groups or len(self.taps) % self.groups:
             raise ModelRejected(
-                f"{self.channels} channels and {len(self.taps)} neurons cannot be parted in "
+                f"{self.channels} channels and {len(self.taps)} neurons cannot be divided into "
                 f"{self.groups} groups"
             )
         if self.taps.width != self.channels * self.window.size:

@@ -221,11 +221,12 @@ def load(path: str | Path) -> Network:
             raise Damaged("it is something else")
         if (schema := get(text, "schema", int)) != SCHEMA:
             raise ModelRejected(
-                f"it has schema {schema}, this sbnn-hw reads {SCHEMA}; fold the checkpoint again"
+                f"it has schema {schema}, but this sbnn-hw reads {SCHEMA}; fold the checkpoint "
+                f"again"
             )
         network = read_network(text, _Reader(content[16 + length : -32]))
         if get(text, "digest", str) != network.digest:
-            raise Damaged("its digest is not that of its content")
+            raise Damaged("its digest does not match its content")
     except (Damaged, ValueError, RecursionError, OverflowError, MemoryError) as error:
         raise ModelRejected(f"{path} is not a netlist ({error})") from None
     except ModelRejected as error:

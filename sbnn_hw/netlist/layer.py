@@ -118,9 +118,9 @@ class Layer(Tapped):
         if self.flips.shape != (neurons,):
             raise ModelRejected(f"Flips must be ({neurons},), not {self.flips.shape!r}")
         if self.xi and self.taps.inverted.any():
-            raise ModelRejected("Inverted taps go with Ξ = 0 only")
+            raise ModelRejected("Inverted taps are allowed only with Ξ = 0")
         if len(self.fixed) and not self.xi:
-            raise ModelRejected("Fixed inputs are named only where Ξ is not zero")
+            raise ModelRejected("Fixed inputs are allowed only where Ξ is not zero")
         if self.fixed.ndim != 1 or (np.diff(self.fixed) <= 0).any():
             raise ModelRejected("Fixed inputs must increase")
 
@@ -166,7 +166,9 @@ class Layer(Tapped):
         """Make sure that sums do not wrap and that every threshold is within reach."""
         # All that is compared stays far from the ends of 64 bits.
         if (2**self.k + abs(self.xi)) * self.inputs_per_neuron(edge) * edge.maximum >= 1 << 60:
-            raise ModelRejected(f"its sums leave 60 bits, with k = {self.k} and Ξ = {self.xi}")
+            raise ModelRejected(
+                f"its sums need more than 60 bits, with k = {self.k} and Ξ = {self.xi}"
+            )
         low, high = self.reach(edge)
         wrong = (self.thresholds < low) | (self.thresholds > high + 1)
         if wrong.any():

@@ -38,7 +38,7 @@ class Levels(Operation):
         if not right or (np.diff(array) < 0).any() or not 2 <= array[-1] < len(array):
             raise ModelRejected(
                 "Levels must be a table that begins with 0, does not decrease, and ends between 2 "
-                "and the largest value that comes in"
+                "and the largest input value"
             )
         if np.gcd.reduce(array) != 1 or (np.diff(array) == 1).all():
             raise ModelRejected("Levels must have no common factor, and change some value")

@@ -47,7 +47,7 @@ class MaxPool2d(Operation):
         """Return the edge of the smaller map."""
         if len(edge.shape) != 3 or edge.channels != len(self.all_of) or edge.bits != 1:
             raise ModelRejected(
-                f"It takes a map of {len(self.all_of)} bits a pixel, but receives {edge.shape!r} "
+                f"It takes a map of {len(self.all_of)} bits per pixel, but receives {edge.shape!r} "
                 f"of {edge.bits} bits"
             )
         rows, columns = self.window.output(*edge.shape[:2])

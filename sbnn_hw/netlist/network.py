@@ -120,7 +120,9 @@ class Network:
             raise ModelRejected(f"The last stage, {names[last]}, must give scores")
         unread = [names[n] for n in range(last) if n not in read]
         if unread or INPUT not in read:
-            raise ModelRejected(f"Stage {unread[0] if unread else 'input'} is read by no other")
+            raise ModelRejected(
+                f"Stage {unread[0] if unread else 'input'} is not read by any later stage"
+            )
         object.__setattr__(self, "_edges", tuple(edges))
 
     @staticmethod

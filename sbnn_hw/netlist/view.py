@@ -62,11 +62,13 @@ def from_view(view: Any) -> Network:
             raise Damaged(f"its format is not {FORMAT!r}")
         if view.get("version") != VERSION:
             raise ModelRejected(
-                f"it has version {view.get('version')!r:.20}, this sbnn-hw reads {VERSION}"
+                f"it has version {view.get('version')!r:.20}, but this sbnn-hw reads {VERSION}"
             )
         network = file.read_network(_with_flat_taps(view), _Lists())
         if view.get("digest", network.digest) != network.digest:
-            raise Damaged("its digest is not that of its content; leave it out if you change it")
+            raise Damaged(
+                "its digest does not match its content; remove the digest if you change the file"
+            )
     except (Damaged, ValueError, OverflowError, RecursionError, TypeError) as error:
         raise ModelRejected(f"it is not a view of a netlist ({error})") from None
     return network
@@ -83,7 +85,7 @@ def _with_flat_taps(view: dict[str, Any]) -> dict[str, Any]:
             if inverted is not None:
                 inverted = _rows(inverted, "inverted")
                 if [len(row) for row in inverted] != [len(row) for row in inputs]:
-                    raise Damaged("inverted must have a value for each input")
+                    raise Damaged("inverted must have one value per input")
                 inverted = [value for row in inverted for value in row]
             flat = {
                 "width": get(taps, "width", int),
@@ -98,7 +100,7 @@ def _with_flat_taps(view: dict[str, Any]) -> dict[str, Any]:
 
 def _rows(value: list[Any], name: str) -> list[list[Any]]:
     if not all(isinstance(row, list) for row in value):
-        raise Damaged(f"{name} must be a list for each neuron")
+        raise Damaged(f"{name} must have one list per neuron")
     return value
 
 
@@ -115,7 +117,7 @@ class _Lists:
         if len(kinds) > 1 or len({len(row) for row in rows}) > 1:
             raise Damaged("a list mixes kinds or lengths")
         if any(not -(1 << 62) < x < 1 << 62 for row in rows for x in row):
-            raise Damaged("a number leaves 62 bits")
+            raise Damaged("a number needs more than 62 bits")
         array = np.array(value, dtype=bool if kinds == {bool} else np.int64)
         return array if array.size else np.zeros(array.shape, np.int64)
 

@@ -52,7 +52,7 @@ def sample_errors(weights: npt.ArrayLike, shares: Sequence[float]) -> list[Error
     ordered = np.sort(np.asarray(weights, np.float64).ravel())
     count = len(ordered)
     if count < 2 or not np.isfinite(ordered).all() or ordered[0] == ordered[-1]:
-        raise ValueError("Weights must be finite, and not all alike")
+        raise ValueError("Weights must be finite, and not all equal")
     ordered -= ordered.mean()
     variance = float(np.mean(ordered**2))
     # below[k] is the sum of the k smallest; all of them sum to zero.

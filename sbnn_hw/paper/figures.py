@@ -120,7 +120,7 @@ def draw_distortion(
     over_sparsity.set_xlabel("sparsity, % of weights that are not one")
     over_sparsity.set_ylabel("mean squared error / variance of the weights")
     over_sparsity.set_ylim(0, 1.05)
-    over_rate.set_xlabel("h(p), bits a weight")
+    over_rate.set_xlabel("h(p), bits per weight")
     over_sparsity.legend(fontsize=8, loc="lower right")
     return _save(figure, folder / "distortion")
 

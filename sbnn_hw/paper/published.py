@@ -95,7 +95,7 @@ def _sources(entries: dict[str, dict[str, Any]], known: dict[str, Source]) -> di
         if entry.keys() != {"mark", "title", "where"} or not all(
             isinstance(value, str) and value for value in entry.values()
         ):
-            raise _Wrong(f"source {key!r} must have the texts mark, title and where")
+            raise _Wrong(f"source {key!r} must have mark, title and where, all text")
         source = found[key] = Source(key, **entry)
         if len(source.mark) != 1 or source.mark in _TAKEN:
             raise _Wrong(

@@ -190,8 +190,8 @@ class _Maker:
                 continue
             self.count(row, "delta", float(top1 - first[0]), "from top-1", False)
             wrong.append(f"{label} {delta}, but {top1} − {first[0]} = {top1 - first[0]}")
-        rule = f"a Δ should be the top-1 of its row less that of {self.layout.rows[base]}"
-        return _contradictions(f"{rule}. {right} are", wrong)
+        rule = f"each Δ should be the top-1 of its row minus that of {self.layout.rows[base]}"
+        return _contradictions(f"{rule}. {right} of them are", wrong)
 
     def check_operations(self) -> tuple[str, ...]:
         """Compare printed OPs with FLOPs + BOPs/64, all three being rounded."""
@@ -206,7 +206,9 @@ class _Maker:
                 right += 1
                 continue
             wrong.append(f"{label} {ops}, but {flops} + {bops}/64 = {flops + bops / 64:.2f}")
-        return _contradictions(f"OPs should be FLOPs + BOPs/64. {right} are, as rounded", wrong)
+        return _contradictions(
+            f"OPs should be FLOPs + BOPs/64. {right} of them are, as rounded", wrong
+        )
 
     def about_runs(self, runs: tuple[Run, ...]) -> str:
         """Say under which conditions the runs were made; none of them are the paper's."""
@@ -248,16 +250,17 @@ def _ablation(maker: _Maker) -> tuple[str, ...]:
 
 _ABOUT_ABLATION = (
     "The braces name the two values that the weights of a layer have; a one is a weight of the "
-    "larger value. A penalty in the loss makes the ones few, or top-k does: only the largest "
-    "weights become ones. {−1, +1} without constraint was measured here in place of the baseline: "
-    "the batch norm behind each layer undoes the factor β. Δ: top-1 less that of the first row."
+    "larger value. Either a penalty in the loss makes the ones rare, or top-k does: only the "
+    "largest weights become ones. {−1, +1} without constraint was measured here in place of the "
+    "baseline: the batch norm behind each layer undoes the factor β. Δ: top-1 minus that of the "
+    "first row."
 )
 
 _ABOUT_KERNELS = (
     "A one is a weight of the larger of the two values. K0 and K1: shares of 3×3 kernels with no "
     "and with exactly one one. BOPs PR: share of binary operations saved if these kernels are "
-    "dropped. BParams PR: share of storage saved, compared with 9 bits a kernel, if each kernel "
-    "takes 2 bits, 4 more if it has exactly one one, and 9 more if it has several. Δ: top-1 less "
+    "dropped. BParams PR: share of storage saved, compared with 9 bits per kernel, if each kernel "
+    "takes 2 bits, 4 more if it has exactly one one, and 9 more if it has several. Δ: top-1 minus "
     "that of the first row."
 )
 
@@ -336,7 +339,7 @@ def _cifar100(maker: _Maker) -> tuple[str, ...]:
         *maker.check_deltas(),
         _ABOUT_KERNELS,
         _about("reactnet18", 100),
-        "Measured here: not measured (it takes a GPU; `sbnn-hw models` lists the recipes).",
+        "Measured here: not measured (training needs a GPU; `sbnn-hw models` lists the recipes).",
     )
 
 
@@ -347,7 +350,7 @@ def _about(model: str, classes: int) -> str:
     return (
         f"Counted here, {model} for 32×32×3: {counted.weights:,} binary weights, "
         f"{counted.binary_macs / 1e6:.1f} M binary MACs, {counted.flops / 1e6:.2f} M FLOPs, "
-        f"{counted.ops / 1e6:.2f} M OPs an image. K0, K1 and both PR need trained weights: "
+        f"{counted.ops / 1e6:.2f} M OPs per image. K0, K1 and both PR need trained weights: "
         f"`sbnn-hw info --model CKPT` counts them."
     )
 
@@ -376,8 +379,8 @@ def _imagenet(maker: _Maker) -> tuple[str, ...]:
     readings = (
         "SBNN rows: the paper's text assumes sparse operations, as on an FPGA. Two readings are "
         "counted: binary MACs, zeros included; and sparse operations, all zeros skipped, if every "
-        "layer has the same share of ones. Neither gives the printed numbers: where a trained "
-        "network has its ones, only its weights tell."
+        "layer has the same share of ones. Neither gives the printed numbers: only the trained "
+        "weights would tell where the ones are."
     )
     return (*maker.check_operations(), units, *_explain_flops(maker, counts), readings)
 
@@ -395,7 +398,7 @@ def _explain_flops(maker: _Maker, counts: dict[str, "ModelCount"]) -> tuple[str,
     text = (
         f"18 layers, counted here: FLOPs = {listed} = {counted.flops / 1e8:.3f}; binary MACs/64 = "
         f"{binary:.3f}; OPs = {counted.ops / 1e8:.3f}. XNOR-Net's, Bi-Real Net's and ReActNet's "
-        f"are alike in this; batch norms, scales and activations count nothing."
+        f"have the same counts; batch norms, scales and activations are not counted."
     )
     notes = [text]
     for row in ("xnor_resnet18", "birealnet18"):
@@ -412,7 +415,7 @@ def _explain_flops(maker: _Maker, counts: dict[str, "ModelCount"]) -> tuple[str,
         if others and rounds_to(float(flops) + binary, ops):
             notes.append(
                 f"ReActNet-18: its published FLOPs {flops} are the OPs that ReActNet's own table "
-                f"gives. To these the binary part was added once more: {flops} + {binary:.3f} = "
+                f"gives. The binary part was then added a second time: {flops} + {binary:.3f} = "
                 f"{float(flops) + binary:.2f}, the published OPs."
             )
     return tuple(notes)

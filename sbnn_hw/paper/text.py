@@ -19,10 +19,10 @@ def legend(published: Published) -> str:
     ]
     lines += [
         "  c  counted here: on the architecture itself (train/metrics.py), or from other published",
-        "     numbers where the cell says so. = or ≠ tells whether the count gives the first",
-        "     number of the cell, at the digits printed",
+        "     numbers where the cell says so. = or ≠ tells whether the count equals the first",
+        "     number of the cell, rounded to the digits printed",
         "  m  measured here: the mean over seeds, ± half of their range",
-        "  –  not printed, and neither counted nor measured here",
+        "  –  neither published, counted nor measured here",
     ]
     return "\n".join(lines)
 

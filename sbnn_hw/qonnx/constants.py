@@ -129,7 +129,8 @@ class Constant:
         for number in self.rationals:
             if number.denominator != 1:
                 raise ModelRejected(
-                    f"gives {float(number):g} where ONNX has integers ({kind}); cast to float first"
+                    f"gives {float(number):g}, but ONNX computes with integers here ({kind}); "
+                    f"cast to float first"
                 )
             if not limits.min <= number <= limits.max:
                 raise ModelRejected(

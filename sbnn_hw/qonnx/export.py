@@ -322,7 +322,7 @@ def _sum_of(network: Network, number: int, known_bits: list[Array]) -> _Sum:
         if (before[layer.fixed] < 0).any() or (padded and (before[layer.fixed] > 0).any()):
             raise ModelRejected(
                 f"Stage {stage.name} does not count some inputs that are not constant, which ONNX "
-                f"has no weights for; fold the model anew"
+                f"has no weights for; fold the model again"
             )
         ones[layer.fixed] = before[layer.fixed]
     known = ones.reshape(groups, -1).sum(axis=1)[

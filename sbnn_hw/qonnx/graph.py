@@ -108,7 +108,7 @@ class Graph:
         for node in self.nodes:
             for name in filter(None, node.outputs):
                 if name in maker or name in self.constants or name == self.input.name:
-                    raise node.refuse(f"makes {name!r:.80}, which is already there")
+                    raise node.refuse(f"makes {name!r:.80}, which already exists")
                 maker[name] = node
         for node in self.nodes:
             for name in node.inputs:
@@ -118,7 +118,7 @@ class Graph:
                     )
         for name in self.outputs:
             if not self._known(name, maker):
-                raise ModelRejected(f"Output {name!r:.80} is made by no node")
+                raise ModelRejected(f"Output {name!r:.80} is not made by any node")
         nodes = _in_order(self._needed(maker), maker)
         readers: dict[str, list[Node]] = {}
         for node in nodes:
@@ -172,5 +172,5 @@ def _in_order(nodes: list[Node], maker: Mapping[str, Node]) -> tuple[Node, ...]:
     if len(ordered) != len(nodes):
         done = {id(node) for node in ordered}
         stuck = next(node for node in nodes if id(node) not in done)
-        raise stuck.refuse("is part of a cycle, or waits for one")
+        raise stuck.refuse("is part of a cycle, or depends on one")
     return tuple(ordered)

@@ -102,7 +102,8 @@ class _Import:
             self.pixels = "raw"
         if self.pixels is not None and self.pixels not in PIXELS:
             raise ModelRejected(
-                f"its metadata feed pixels as {self.pixels!r:.40}, not one of {', '.join(PIXELS)}"
+                f"its metadata say that pixels are fed as {self.pixels!r:.40}, not one of "
+                f"{', '.join(PIXELS)}"
             )
         self.hints = _hints(graph)
         edge, index = shapes.image_of(graph)
@@ -139,7 +140,7 @@ class _Import:
             if not isinstance(last, Sums):
                 name = maker.name if maker else shown(self.graph.outputs[0])
                 raise ModelRejected(
-                    f"Node {name} is the last and gives no scores; a network must end with a "
+                    f"Node {name} is the last and does not give scores; a network must end with a "
                     f"linear layer, whose largest output is the class"
                 )
             assert maker is not None
@@ -175,7 +176,7 @@ class _Import:
                 "joins two tensors that depend on the image; residual connections cannot be mapped"
             )
         if self.finished is not None:
-            raise node.refuse(f"stands behind {self.finished.name}, which gives the class")
+            raise node.refuse(f"follows {self.finished.name}, which gives the class")
         at, state = states[0]
         self._check_branches(node, node.inputs[at])
         method: Callable[..., State | None] | None = getattr(self, f"_on_{node.op}", None)
@@ -184,7 +185,7 @@ class _Import:
         if isinstance(state, Values) and state.integer and node.op in _TYPED:
             raise node.refuse(
                 f"computes with integers ({self.graph.input.kind}), which ONNX wraps and "
-                f"truncates; put a Cast to float32 in front"
+                f"truncates; insert a Cast to float32 before it"
             )
         result = method(node, at, state, constants)
         if result is not None:
@@ -195,7 +196,7 @@ class _Import:
         assert self.finished is not None
         cast = node.op == "Cast" and node.attributes.get("to") in (1, 6, 7, 11)
         if not cast and node.op not in ("Identity", "Squeeze", "Unsqueeze", "Reshape", "Flatten"):
-            raise node.refuse(f"stands behind {self.finished.name}, which gives the class")
+            raise node.refuse(f"follows {self.finished.name}, which gives the class")
         self.classes.update(node.outputs)
 
     def _check_branches(self, node: Node, name: str) -> None:
@@ -214,7 +215,7 @@ class _Import:
 
     def _on_Div(self, node: Node, at: int, x: State, constants: dict[int, Constant]) -> State:
         if at:
-            raise node.refuse("divides by what depends on the image")
+            raise node.refuse("divides by a value that depends on the image")
         divisor = _other(node, at, constants)
         if any(number == 0 for number in divisor.rationals):
             raise node.refuse("divides by zero")
@@ -242,14 +243,14 @@ class _Import:
 
     def _on_Cast(self, node: Node, at: int, x: State, constants: dict[int, Constant]) -> State:
         if node.attributes.get("to") not in (1, 11):
-            raise node.refuse("must cast to float32 or float64, which change no number here")
+            raise node.refuse("must cast to float32 or float64, which do not change any number")
         return replace(x, integer=False) if isinstance(x, Values) else x
 
     def _on_Softmax(self, node: Node, at: int, x: State, constants: dict[int, Constant]) -> State:
         if not isinstance(x, Sums) or node.outputs[0] not in self.graph.outputs:
             readers = {n.op for n in self.graph.readers(node.outputs[0])}
             if not readers <= {"ArgMax", "TopK"} or not isinstance(x, Sums):
-                raise node.refuse("must stand at the end, where it does not change the class")
+                raise node.refuse("must be at the end, where it does not change the class")
         if node.attributes.get("axis", -1) not in (1, -1):
             raise node.refuse("must run over the classes, on axis 1")
         return x
@@ -263,7 +264,7 @@ class _Import:
             raise node.refuse("must have four constants, and not be in training mode")
         channels = x.index.shape[0]
         if any(c.shape != (channels,) for c in constants.values()):
-            raise node.refuse(f"must have {channels} numbers of each kind, as it has channels")
+            raise node.refuse(f"must have {channels} numbers of each kind, one per channel")
         eps = Fraction(float(np.float32(node.number("epsilon", 1e-5))))
         around = (slice(None),) + (None,) * (x.index.ndim - 1)
         gain, bias, mean, variance = (
@@ -271,11 +272,11 @@ class _Import:
         )
         spread = variance.map(lambda number: number + eps)
         if any(number <= 0 for number in spread.rationals):
-            raise node.refuse("has a variance that is not above zero")
+            raise node.refuse("has a variance that is zero or negative")
         if isinstance(x, Values):
             what = "bits" if x.pixels is None else "pixels"
             raise node.refuse(
-                f"normalises {what}; put it behind a layer, or write it as a scale and an offset"
+                f"normalises {what}; put it after a layer, or write it as a scale and an offset"
             )
         return x.normed(Root(*(x.numbers(c) for c in (gain, mean, bias, spread))))
 
@@ -291,7 +292,7 @@ class _Import:
         if window == (0, 0):
             return x
         if x.pad is not None or (isinstance(x, Sums) and x.pools):
-            raise node.refuse("pads a second time, or behind a pool; pad once, in a convolution")
+            raise node.refuse("pads a second time, or after a pool; pad once, in a convolution")
         lanes = len(x.scale) if isinstance(x, Values) else x.channels
         pad = Pad(window, (number,) * lanes, not (isinstance(x, Sums) and x.norm is not None))
         return replace(x, pad=pad)
@@ -387,9 +388,11 @@ class _Import:
         name = node.outputs[0]
         readers = {reader.op for reader in self.graph.readers(name)}
         if not readers or not readers <= set(_QUANTISERS) or name in self.graph.outputs:
-            raise node.refuse("must stand directly in front of a quantiser of one bit")
+            raise node.refuse("must be directly before a one-bit quantiser")
         if at or x.pad is not None:
-            raise node.refuse("must clip what depends on the image, unpadded, between constants")
+            raise node.refuse(
+                "must clip unpadded values that depend on the image, with constant limits"
+            )
         ends = [constants.get(n) for n in (1, 2)]
         for n, key in enumerate(("min", "max")):  # attributes, up to operator set 10
             if key in node.attributes:
@@ -409,8 +412,8 @@ class _Import:
         for number in level.rationals:
             if (low is not None and number <= low) or (high is not None and number >= high):
                 raise node.refuse(
-                    f"compares with {float(number):g}, which does not lie between the ends of the "
-                    f"Clip in front; leave the Clip out"
+                    f"compares with {float(number):g}, which is not between the limits of the Clip "
+                    f"before it; remove the Clip"
                 )
 
     def _requantise(self, node: Node, x: Values, constants: dict[int, Constant]) -> Values:
@@ -420,7 +423,7 @@ class _Import:
         x, made = self._made_of(node, x, constants)
         for lane, after in enumerate(made):
             if after[0] == after[-1]:
-                raise node.refuse(f"gives channel {lane} one value only")
+                raise node.refuse(f"gives the same value everywhere in channel {lane}")
         if x.pixels is None:
             return replace(
                 x,
@@ -440,7 +443,7 @@ class _Import:
             if not 2 <= table[-1] < len(table):
                 raise node.refuse(
                     f"rounds pixels to {table[-1] + 1:,} levels; 3 to {len(table)} can be mapped, "
-                    f"or one bit by a quantiser of one bit"
+                    f"or one bit by a one-bit quantiser"
                 )
             self.at = self.assembler.levels(self.at, self.name("levels"), table)
         return replace(
@@ -514,7 +517,7 @@ class _Import:
         if not same or not spread:
             raise node.refuse(
                 "compares pixels of one channel with numbers that differ from place to place; "
-                "comparators must be the same all over the image"
+                "comparators must be the same everywhere in the image"
             )
         encoder = np.array([[least for least, _ in sorted(row)] for row in rows])
         place = np.zeros(len(found), np.int64)
@@ -594,7 +597,9 @@ class _Import:
         if isinstance(x, Values):
             x = self._decided(x)
             if x.pixels is not None:
-                raise node.refuse("pools pixels; only bits, and sums in front of a quantiser, are")
+                raise node.refuse(
+                    "pools pixels; only bits, and sums before a quantiser, can be pooled"
+                )
             channels, lanes = shapes.channels_of(node, x, self.at.edge)
             turned = np.zeros(len(channels), bool)
             turned[channels] = [x.scale[lane] < 0 for lane in lanes]
@@ -606,7 +611,7 @@ class _Import:
             self._trace(stage, node, state)
             return state
         if x.layer.window is None or not np.array_equal(x.index, _in_order(x)):
-            raise node.refuse("must pool maps as the convolution makes them")
+            raise node.refuse("must pool maps in the shape that the convolution gives")
         rows, columns = window.output(*x.index.shape[1:])
         edge = Edge((rows, columns, x.channels), scan="raster")
         pool = Pool(node.name, window, np.zeros(x.channels, bool))
@@ -618,14 +623,14 @@ class _Import:
         if not isinstance(x, Sums) or node.attributes.get("axis", 0) not in (1, -1):
             raise node.refuse("must find the largest score, on axis 1")
         if node.attributes.get("select_last_index", 0):
-            raise node.refuse("takes the last of equal scores; the first wins here")
+            raise node.refuse("takes the last of equal scores; set select_last_index to 0")
         self._scores(node, x)
 
     def _on_TopK(self, node: Node, at: int, x: State, constants: dict[int, Constant]) -> None:
         k = constants[1].scalar() if 1 in constants else Fraction(node.integer("k", 0))
         right = node.attributes.get("axis", -1) in (1, -1) and node.attributes.get("largest", 1)
         if not isinstance(x, Sums) or k != 1 or not right:
-            raise node.refuse("must take the largest score alone (k = 1), on axis 1")
+            raise node.refuse("must take only the largest score (k = 1), on axis 1")
         self._scores(node, x)
 
     def _scores(self, node: Node, x: Sums) -> None:
@@ -703,7 +708,7 @@ def _naming(layer: str, action: Callable[[], Handle]) -> Handle:
 
 def _other(node: Node, at: int, constants: dict[int, Constant]) -> Constant:
     if 1 - at not in constants:
-        raise node.refuse("must have one constant beside what depends on the image")
+        raise node.refuse("must have one constant and one input that depends on the image")
     return constants[1 - at]
 
 
@@ -712,7 +717,7 @@ def _reached(
 ) -> list[bool]:
     pairs = list(zip(values, thresholds, strict=True))
     if ties == "refuse" and any(v == t for v, t in pairs):
-        raise ModelRejected("gives a number the sign 0, which is no bit; use BipolarQuant")
+        raise ModelRejected("gives a number the sign 0, which is not a bit; use BipolarQuant")
     return [v > t or (v == t and ties == "fire") for v, t in pairs]
 
 
@@ -726,7 +731,7 @@ def _binary(
 ) -> Values:
     """Return the bits that a comparison gives; turned where a set bit means that it failed."""
     if any(a == b for a, b in zip(low, high, strict=True)):
-        raise ModelRejected("gives the same number for both of its answers")
+        raise ModelRejected("gives the same number for both of its results")
     return Values(
         index=index,
         lane=lane,

@@ -33,7 +33,9 @@ def linear(
 ) -> Pending:
     """Return the layer of a `MatMul` or `Gemm`."""
     if at or 1 not in constants:
-        raise node.refuse("must multiply what depends on the image, on the left, by constants")
+        raise node.refuse(
+            "must multiply values that depend on the image (on the left) by constants"
+        )
     if node.integer("transA", 0):
         raise node.refuse("transposes the images, which cannot be mapped")
     weights = constants[1]
@@ -68,10 +70,10 @@ def convolution(
     weights, groups = constants[1], node.integer("group", 1)
     outputs, per_group, rows, columns = weights.shape
     if node.integers("kernel_shape") not in (None, (rows, columns)):
-        raise node.refuse(f"has a kernel_shape that is not that of its weights, {weights.shape}")
+        raise node.refuse(f"has a kernel_shape that differs from its weights, {weights.shape}")
     channels, lanes = shapes.channels_of(node, x, edge)
     if min(weights.shape) < 1 or groups < 1 or outputs % groups:
-        raise node.refuse(f"cannot part {outputs} outputs in {groups} groups")
+        raise node.refuse(f"cannot divide {outputs} outputs into {groups} groups")
     if per_group * groups != len(channels):
         raise node.refuse(f"takes {per_group * groups} channels, but receives {len(channels)}")
     if groups > 1 and (channels != np.arange(len(channels))).any():
@@ -80,7 +82,7 @@ def convolution(
     window = shapes.conv_window(node, (rows, columns), (edge.shape[0], edge.shape[1]), pad)
     places = window.output(edge.shape[0], edge.shape[1])
     if places[0] * places[1] * outputs > shapes.MOST_ELEMENTS:
-        raise node.refuse("makes maps of more elements than are kept track of")
+        raise node.refuse("makes maps with too many elements")
     # (out, position, channel of the group), each group's channels in the netlist's order.
     order = np.argsort(channels) if groups == 1 else np.arange(per_group)
     matrix = weights.reshaped(
@@ -261,7 +263,7 @@ def scores_of(node: Node, x: Sums) -> tuple[Fraction, Numbers]:
     if len(set(factors)) > 1:
         low, high = min(factors), max(factors)
         raise node.refuse(
-            f"gives the scores of {x.layer.name} a scale of their own for each class, from "
+            f"gives the scores of {x.layer.name} a different scale for each class, from "
             f"{float(low):g} to {float(high):g}, which cannot be mapped; use one scale"
         )
     if factors[0] == 0:
@@ -281,6 +283,6 @@ def _roots(node: Node, x: Sums) -> Numbers:
         # √spread > 0 scales every score alike, and what it would scale too is common to all.
         return [Fraction(1)] * x.channels
     raise node.refuse(
-        "gives the scores a batch norm whose roots are no fractions; end with the linear layer, or "
-        "with one scale and an offset a class"
+        "gives the scores a batch norm whose roots are not fractions; end with the linear layer, "
+        "or with one scale and one offset per class"
     )

@@ -15,7 +15,7 @@ PIXELS = {
     "signed": "(2p − 255)/255, from −1 to 1",
     "unit": "p/255, from 0 to 1",
     "raw": "p itself",
-    "fixed": "(p − 128)/128, 8 bits with a sign",
+    "fixed": "(p − 128)/128, signed 8-bit numbers",
 }
 
 
@@ -64,8 +64,8 @@ def guess(scale: Sequence[Fraction], offset: Sequence[Fraction]) -> str:
             return name
     choices = "; ".join(f"{name}: {text}" for name, text in PIXELS.items())
     raise ModelRejected(
-        f"reads pixels p that the graph does not bring to −1…1, so that it is not known how they "
-        f"are fed; say so with --pixels ({choices})"
+        f"reads pixels p that the graph does not scale to −1…1, so it is not known how pixels are "
+        f"fed; choose with --pixels ({choices})"
     )
 
 
@@ -79,13 +79,14 @@ def threshold_of(
     values = [scale * x + offset for x in numbers]
     if ties == "refuse" and threshold in values:
         raise ModelRejected(
-            f"gives pixel {values.index(threshold)} the sign 0, which is no bit; use BipolarQuant"
+            f"gives pixel {values.index(threshold)} the sign 0, which is not a bit; use "
+            f"BipolarQuant"
         )
     bits = [value > threshold or (value == threshold and ties != "rest") for value in values]
     if all(bits) or not any(bits):
         raise ModelRejected(
-            f"gives every pixel the same bit, {int(bits[0])}, as pixels are fed from "
-            f"{float(numbers[0]):g} to {float(numbers[-1]):g}; say otherwise with --pixels"
+            f"gives every pixel the same bit, {int(bits[0])}, if pixels are fed from "
+            f"{float(numbers[0]):g} to {float(numbers[-1]):g}; choose another way with --pixels"
         )
     least = bits.index(not bits[0])
     return least, bits[0]

@@ -120,8 +120,8 @@ def rule_of(node: Node, constants: Mapping[int, Constant]) -> Rule:
     bits = bits_of(node, constants)
     if bits != 1:
         raise node.refuse(
-            f"gives activations of {float(bits):g} bits; only one bit, or pixels of 8 bits that "
-            f"stay what they are, can be mapped"
+            f"gives activations of {float(bits):g} bits; only one-bit activations, or unchanged "
+            f"8-bit pixels, can be mapped"
         )
     scale, zero = levels.scale, levels.zero
     if node.attributes.get("signed", 1):
@@ -131,7 +131,7 @@ def rule_of(node: Node, constants: Mapping[int, Constant]) -> Rule:
         low, high = Fraction(levels.low), Fraction(levels.high)
         threshold, ties = _MODES[_mode(node)][1]
         if low == high:
-            raise node.refuse("has a narrow range of one bit, which is one level")
+            raise node.refuse("has one bit with a narrow range, which leaves only one level")
     return Rule(
         Constant.full(threshold),
         zero.combine(scale, lambda z, s: (low - z) * s),
@@ -178,7 +178,7 @@ def steps_of(node: Node, constants: Mapping[int, Constant]) -> Steps:
     """Return the steps of a `MultiThreshold`."""
     thresholds = _wanted(node, constants, 1, "list of thresholds")
     if len(thresholds.shape) != 2 or not thresholds.codes.size:
-        raise node.refuse(f"has thresholds of shape {thresholds.shape}; give some a channel")
+        raise node.refuse(f"has thresholds of shape {thresholds.shape}; give one list per channel")
     scale = Fraction(node.number("out_scale", 1.0))
     if scale == 0:
         raise node.refuse("has an output scale of zero")
@@ -189,8 +189,8 @@ def _multi_threshold(node: Node, constants: Mapping[int, Constant]) -> Rule:
     steps = steps_of(node, constants)
     if steps.thresholds.shape[1] != 1:
         raise node.refuse(
-            f"has thresholds of shape {steps.thresholds.shape}; one threshold a channel, one bit, "
-            f"can be mapped, or several of pixels"
+            f"has thresholds of shape {steps.thresholds.shape}; only one threshold per channel "
+            f"can be mapped, or several for pixels"
         )
     return Rule(
         steps.thresholds.reshaped(lambda codes: codes[:, 0]),

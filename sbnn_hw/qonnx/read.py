@@ -25,7 +25,7 @@ __all__ = ["DOMAINS", "LARGEST", "OPSETS", "read_graph", "require_onnx"]
 #: Files above this many bytes are not read; a network of 60 million float weights is below.
 LARGEST = 256 << 20
 
-#: The versions of ONNX's own operators that are understood, first and last.
+#: The versions of ONNX's own operators that are supported, first and last.
 OPSETS = (9, 26)
 
 #: Where operators may come from, beside ONNX itself.
@@ -82,7 +82,7 @@ def _content(file: BinaryIO) -> bytes:
     """Return what a file holds, after its structure is walked through."""
     size = os.fstat(file.fileno()).st_size
     if size > LARGEST:
-        raise ModelRejected(f"it has {size:,} bytes, more than the {LARGEST:,} that are read")
+        raise ModelRejected(f"it has {size:,} bytes, more than the limit of {LARGEST:,}")
     _walk(file, size)
     file.seek(0)
     return file.read(LARGEST + 1)
@@ -145,15 +145,15 @@ def _fields(
             field, kind = tag >> 3, tag & 7
             known = (field in _NUMBERS and kind == 0) or (field in _LENGTHS and kind == 2)
             if kind not in (0, 1, 2, 5) or (message == "ModelProto" and not known):
-                raise ModelRejected(f"it is not ONNX: byte {at:,} begins no part of {what}")
+                raise ModelRejected(f"it is not ONNX: byte {at:,} does not begin a part of {what}")
             length, used = _varint(head, used) if kind in (0, 2) else (0, used)
         except IndexError:
             raise ModelRejected(f"it is cut short or damaged at byte {at:,} of {what}") from None
         after = at + used + {0: 0, 1: 8, 2: length, 5: 4}[kind]
         if after > end:
             raise ModelRejected(
-                f"it is cut short: what begins at byte {at:,} ends at {after:,}, beyond the "
-                f"{end:,} of {what}"
+                f"it is cut short: the part that begins at byte {at:,} ends at {after:,}, beyond "
+                f"byte {end:,} of {what}"
             )
         yield at, field, at + used if kind == 2 else after, after
         at = after
@@ -195,12 +195,12 @@ def _graph(model: Any) -> Graph:
             f"function {model.functions[0].name!r:.80} is defined in the file; inline it first"
         )
     if graph.sparse_initializer:
-        raise ModelRejected("it has sparse initialisers, which are not read; store them dense")
+        raise ModelRejected("it has sparse initialisers, which are not supported; store them dense")
     constants: dict[str, Callable[[], Constant]] = {}
     for tensor in graph.initializer:
         _text(tensor.name, "the name of an initialiser")
         if tensor.name in constants:
-            raise ModelRejected(f"initialiser {tensor.name!r:.80} is there twice")
+            raise ModelRejected(f"initialiser {tensor.name!r:.80} is defined twice")
         what = f"initialiser {tensor.name!r:.80}"
         constants[tensor.name] = partial(_constant, tensor, what)
     nodes = []
@@ -210,7 +210,7 @@ def _graph(model: Any) -> Graph:
             nodes.append(node)
             continue
         if node.outputs[0] in constants:
-            raise node.refuse(f"makes {node.outputs[0]!r:.80}, which is already there")
+            raise node.refuse(f"makes {node.outputs[0]!r:.80}, which already exists")
         constants[node.outputs[0]] = partial(_constant_node, node)
     inputs = [value for value in graph.input if value.name not in constants]
     if len(inputs) != 1:
@@ -257,7 +257,7 @@ def _check_opsets(model: Any) -> None:
         first, last = OPSETS
         if opset.domain in ("", "ai.onnx") and not first <= opset.version <= last:
             raise ModelRejected(
-                f"it uses operator set {opset.version} of ONNX; {first} to {last} are understood, "
+                f"it uses operator set {opset.version} of ONNX; {first} to {last} are supported, "
                 f"so export it again with one of those"
             )
 
@@ -265,7 +265,7 @@ def _check_opsets(model: Any) -> None:
 def _text(value: Any, what: str) -> str:
     """Return a string; what is no UTF-8 is handed on as bytes."""
     if not isinstance(value, str):
-        raise ModelRejected(f"{what} is no text: {value!r:.60}")
+        raise ModelRejected(f"{what} is not text: {value!r:.60}")
     return value
 
 
@@ -283,7 +283,7 @@ def _node(proto: Any) -> Node:
     if proto.domain not in ("", "ai.onnx", *DOMAINS):
         raise node.refuse(
             f"comes from {proto.domain!r:.80}; operators of ONNX and of {', '.join(DOMAINS)} are "
-            f"understood"
+            f"supported"
         )
     if not any(node.outputs):
         raise node.refuse("makes nothing")
@@ -310,7 +310,7 @@ def _attribute(attribute: Any, name: str) -> Any:
             return tuple(int(value) for value in attribute.ints)
         case 8:
             return tuple(value.decode("utf-8", "replace") for value in attribute.strings)
-    raise ModelRejected(f"{which} is of a kind that is not read")
+    raise ModelRejected(f"{which} has an unsupported type")
 
 
 def _constant_node(node: Node) -> Constant:
@@ -335,8 +335,8 @@ def _constant(tensor: Any, what: str) -> Constant:
     if tensor.data_location == 1 or tensor.external_data:
         where = next((item.value for item in tensor.external_data if item.key == "location"), "?")
         raise ModelRejected(
-            f"{what} lies in another file, {where!r:.200}, and only the given one is read; save "
-            f"the model in one file"
+            f"{what} is stored in another file, {where!r:.200}, which is not read; save the model "
+            f"in one file"
         )
     if tensor.data_type not in _TYPES:
         raise ModelRejected(
@@ -397,7 +397,8 @@ def _input(value: Any, graph: Any) -> Input:
         sizes.append(int(dim.dim_value) if known else 1)
     if len(sizes) < 2:
         raise ModelRejected(
-            f"input {value.name!r:.80} must be images, the batch first, not of shape {tuple(sizes)}"
+            f"input {value.name!r:.80} must be images with the batch first, not of shape "
+            f"{tuple(sizes)}"
         )
     if int(np.prod([float(size) for size in sizes[1:]])) > 1 << 22:
         raise ModelRejected(f"input {value.name!r:.80} has images of more than 4 million values")

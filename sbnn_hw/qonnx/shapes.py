@@ -117,7 +117,7 @@ def along_channels(node: Node, thresholds: Constant, axes: int) -> Constant:
 def rearranged(node: Node, x: State, constants: Mapping[int, Constant], given: Input) -> State:
     """Apply Reshape, Flatten, Squeeze, Unsqueeze, Transpose or Gather; the batch stays in front."""
     if x.pad is not None:
-        raise node.refuse("changes the shape of what a Pad node padded; pad in the convolution")
+        raise node.refuse("changes the shape of padded values; pad in the convolution")
     if isinstance(x, Sums) and x.pools and node.op == "Gather":
         raise node.refuse("chooses among sums, which cannot be mapped")
     batch = given.shape[0]
@@ -139,13 +139,13 @@ def _change(
     if node.op == "Transpose":
         perm = node.integers("perm") or tuple(reversed(range(axes)))
         if sorted(perm) != list(range(axes)) or perm[0] != 0:
-            raise node.refuse(f"moves the batch, or axes that are not there: {perm!s:.60}")
+            raise node.refuse(f"moves the batch, or axes that do not exist: {perm!s:.60}")
         return lambda array: array.transpose([axis - 1 for axis in perm[1:]])
     if node.op == "Gather":
         return lambda array: array
     target = _target(node, shape, constants, batch)
     if prod(target) != prod(shape):
-        raise node.refuse(f"turns {shape} an image into {target}, which is another size")
+        raise node.refuse(f"turns {shape} per image into {target}, which has another size")
     return lambda array: array.reshape(target)
 
 
@@ -157,7 +157,7 @@ def _target(
     if node.op == "Flatten":
         axis = node.integer("axis", 1)
         if axis not in (1, 1 - axes):
-            raise node.refuse(f"must flatten behind the batch (axis 1), not {axis}")
+            raise node.refuse(f"must flatten after the batch (axis 1), not {axis}")
         return (prod(shape),)
     if node.op in ("Squeeze", "Unsqueeze"):
         given = node.integers("axes")
@@ -173,14 +173,14 @@ def _target(
     if not node.attributes.get("allowzero", 0):
         target = [full[n] if size == 0 and n < len(full) else size for n, size in enumerate(target)]
     if target.count(-1) > 1 or any(size < -1 or size == 0 for size in target) or not target:
-        raise node.refuse(f"has a shape {target} that cannot be meant")
+        raise node.refuse(f"has a shape {target} that is not possible")
     if -1 in target:
         rest = prod(size for size in target if size != -1)
         if prod(full) % rest:
-            raise node.refuse(f"turns {full} into {target}, which is another size")
+            raise node.refuse(f"turns {full} into {target}, which has another size")
         target[target.index(-1)] = prod(full) // rest
     if target[0] != batch:
-        raise node.refuse(f"must keep the batch of {batch} in front, not turn {full} into {target}")
+        raise node.refuse(f"must keep the batch of {batch} first, not turn {full} into {target}")
     return tuple(target[1:])
 
 
@@ -190,7 +190,7 @@ def _squeezed(node: Node, shape: tuple[int, ...], given: tuple[int, ...]) -> tup
         places = {axis % axes for axis in given}
         rest = iter(shape)
         if 0 in places or len(places) != len(given):
-            raise node.refuse("must keep the batch in front")
+            raise node.refuse("must keep the batch first")
         return tuple(1 if axis in places else next(rest) for axis in range(1, axes))
     axes = len(shape) + 1
     places = {axis % axes for axis in given}
@@ -207,7 +207,7 @@ def _gathered(node: Node, x: Values, constants: Mapping[int, Constant]) -> Value
         raise node.refuse("must choose by a constant list, and not among images")
     chosen, size = constants[1].integers(), x.index.shape[axis - 1]
     if ((chosen < -size) | (chosen >= size)).any():
-        raise node.refuse(f"chooses outside the {size} that there are")
+        raise node.refuse(f"chooses an index outside the {size} elements")
     if len(chosen) * (x.index.size // size) > MOST_ELEMENTS:
         raise node.refuse("makes too many elements")
     index, lane = (np.take(array, chosen, axis=axis - 1) for array in (x.index, x.lane))
@@ -263,17 +263,17 @@ def conv_window(
             raise node.refuse(f"pads one side more than the other ({auto}); use even padding")
         pads = (whole[0] // 2, whole[1] // 2, whole[0] // 2, whole[1] // 2)
     elif auto not in ("NOTSET", "VALID", ""):
-        raise node.refuse(f"has auto_pad {auto!r:.20}, which is not known")
+        raise node.refuse(f"has auto_pad {auto!r:.20}, which is not supported")
     if len(pads) != 4 or pads[:2] != pads[2:]:
         raise node.refuse(f"has pads {pads!s:.60}; both sides must have the same")
     if any(pads) and any(pad):
-        raise node.refuse("pads what a Pad node has padded already")
+        raise node.refuse("pads values that a Pad node has already padded")
     padding = (pads[0] + pad[0], pads[1] + pad[1])
     try:
         window = Window(kernel, stride, padding)
         window.output(*size)
     except ModelRejected as error:
-        raise node.refuse(f"has a window that cannot be: {error}") from None
+        raise node.refuse(f"has an impossible window: {error}") from None
     return window
 
 
@@ -296,7 +296,7 @@ def pool_window(node: Node, x: State) -> Window:
 def _pair(node: Node, key: str, default: tuple[int, int] | None) -> tuple[int, int]:
     pair = node.integers(key) or default
     if pair is None or len(pair) != 2 or not all(0 < n < 1 << 16 for n in pair):
-        raise node.refuse(f"must have {key} for rows and columns, not {pair!r:.60}")
+        raise node.refuse(f"must have {key} for both rows and columns, not {pair!r:.60}")
     return int(pair[0]), int(pair[1])
 
 
@@ -318,7 +318,7 @@ def padding_of(
         raise node.refuse("must pad maps (channels, height, width), by eight constants")
     before, after = pads[:4], pads[4:]
     if before != after or any(before[:2]) or min(before) < 0 or max(before) >= 1 << 16:
-        raise node.refuse(f"must pad height and width alike on both sides, not {pads}")
+        raise node.refuse(f"must pad height and width equally on both sides, not {pads}")
     return (before[2], before[3]), number
 
 
@@ -331,7 +331,7 @@ def fold_shape(node: Node, constants: Mapping[int, Constant]) -> Constant:
     if node.op == "Transpose":
         perm = node.integers("perm") or tuple(reversed(range(axes)))
         if sorted(perm) != list(range(axes)):
-            raise node.refuse(f"has no such axes: {perm!s:.60}")
+            raise node.refuse(f"names axes that do not exist: {perm!s:.60}")
         return x.reshaped(lambda codes: codes.transpose(perm))
     if node.op == "Reshape" and 1 in constants:
         target = constants[1].integers().ravel().tolist()
@@ -361,11 +361,11 @@ def fold_shape(node: Node, constants: Mapping[int, Constant]) -> Constant:
         try:
             return x.reshaped(lambda codes: np.take(codes, chosen, axis=axis))
         except (IndexError, OverflowError, ValueError):
-            raise node.refuse("chooses outside what there is") from None
+            raise node.refuse("chooses an index that does not exist") from None
     if node.op == "Concat" and len(constants) == len(node.inputs):
         parts = [constants[n].integers() for n in range(len(node.inputs))]
         try:
             return Constant.of(np.concatenate(parts, axis=node.integer("axis", 0)))
         except (ValueError, OverflowError):
             raise node.refuse("joins shapes that do not fit") from None
-    raise node.refuse("cannot be computed of constants")
+    raise node.refuse("cannot be computed from constants")

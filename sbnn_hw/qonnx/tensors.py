@@ -35,7 +35,7 @@ def per_lane(constant: Constant, lane: Int, lanes: int) -> list[Fraction] | None
         codes = np.broadcast_to(constant.codes, shape)[0]
     except ValueError:
         raise ModelRejected(
-            f"joins numbers of shape {constant.shape} with a tensor of shape {lane.shape} an image"
+            f"joins numbers of shape {constant.shape} with a tensor of shape {lane.shape} per image"
         ) from None
     found = np.zeros(lanes, np.int64)
     found[lane] = codes
@@ -112,7 +112,7 @@ class Values:
                 return state, numbers
             if self.pad is not None:
                 break
-        raise ModelRejected("must have one number for each channel, behind padding")
+        raise ModelRejected("must have one number per channel, after padding")
 
     def apart(self) -> "Values":
         """Return the same values with a lane for each element."""
@@ -201,7 +201,7 @@ class Sums:
         """Return the number of each channel."""
         numbers = per_lane(constant, self.lane, self.channels)
         if numbers is None:
-            raise ModelRejected("must have one number for each channel, not for each element")
+            raise ModelRejected("must have one number per channel, not per element")
         return tuple(numbers)
 
     def scaled(self, constant: Constant) -> "Sums":
@@ -222,7 +222,7 @@ class Sums:
         found = per_lane(constant, self.lane * count + of_element, self.channels * count)
         factor = [s * row for s, row in zip(self.inner[0], self.layer.weights.rows, strict=True)]
         if found is None or self.norm is not None or self.pools or self.pad or 0 in factor:
-            raise ModelRejected("must have one number for each channel, not for each element")
+            raise ModelRejected("must have one number per channel, not per element")
         extra = [
             [e + found[n * count + row] / factor[n] for n, e in enumerate(numbers)]
             for row, numbers in enumerate(self.layer.extra)
@@ -244,7 +244,7 @@ class Sums:
     def normed(self, root: Root) -> Self:
         """Return the sums behind a batch norm."""
         if self.norm is not None:
-            raise ModelRejected("is a second batch norm behind one layer; fold them into one")
+            raise ModelRejected("is a second batch norm after one layer; fold them into one")
         return replace(self, norm=root, pools=_turn(self.pools, root.gain))
 
     def norm_against(self, threshold: Numbers) -> RationalNorm:
@@ -283,7 +283,7 @@ class Sums:
             else:
                 orders.append((value > threshold[c]) - (value < threshold[c]))
         if ties == "refuse" and 0 in orders:
-            raise ModelRejected("gives padding the sign 0, which is no bit; use BipolarQuant")
+            raise ModelRejected("gives padding the sign 0, which is not a bit; use BipolarQuant")
         return [order > 0 or (order == 0 and ties == "fire") for order in orders]
 
 

@@ -84,7 +84,7 @@ def _values_of(matrix: Constant, neuron: int) -> tuple[Fraction, ...]:
     if len(codes) > 3:
         raise ModelRejected(
             f"has {len(codes):,} different weights in neuron {neuron}; weights must be binary: "
-            f"{{−α, +α}}, {{0, ±α}}, or two values {{α, β}} a layer"
+            f"{{−α, +α}}, {{0, ±α}}, or two values {{α, β}} per layer"
         )
     return tuple(matrix.rationals[code] for code in codes)
 
@@ -129,7 +129,7 @@ def _two_valued(matrix: Constant, values: list[tuple[Fraction, ...]]) -> Weights
         wrong = next(n for n, row in enumerate(values) if len(row) != 2)
         raise ModelRejected(
             f"has weights {_named(values[wrong])} in neuron {wrong}; weights must be binary: "
-            f"{{−α, +α}}, {{0, ±α}}, or two values {{α, β}} a layer"
+            f"{{−α, +α}}, {{0, ±α}}, or two values {{α, β}} per layer"
         )
     # α:β is the same in every neuron, up to which of them is the larger number.
     ratios = {low / (high - low) for low, high in pairs}
@@ -140,7 +140,7 @@ def _two_valued(matrix: Constant, values: list[tuple[Fraction, ...]]) -> Weights
         odd = next(row for row in pairs if row[0] / (row[1] - row[0]) not in (first, other))
         raise ModelRejected(
             f"has neurons of weights {_named((low, high))} and of {_named(odd)}; two values must "
-            f"have one ratio in all the neurons of a layer"
+            f"have one ratio in all neurons of a layer"
         )
     ones = dict.fromkeys((first, other), 0)
     table: list[tuple[Fraction, Fraction]] = []
