@@ -32,6 +32,10 @@ def pages():
 # Numbers of a page, and of the files behind it
 
 
+def rows_of(file, key):
+    return json.loads((ROOT / f"docs/bench/{file}.json").read_text(encoding="utf-8"))[key]
+
+
 NUMBER = re.compile(r"(?<![\w.,/^])\d[\d,]*(?:\.\d+)?(?!\w|[.,]\d)(?P<percent>\s?%)?")
 
 
@@ -125,9 +129,23 @@ def derived():
         ]
         return max(values) - min(values)
 
+    def mnist(domain, method, gamma, key="accuracy"):
+        rows = [
+            row
+            for row in rows_of("domain_ablation", "rows")
+            if (row["domain"], row["method"], row["gamma"]) == (domain, method, gamma)
+        ]
+        return 100 * sum(row[key] for row in rows) / len(rows)
+
     learned, closed = mean("learned", "penalty", 0.05), mean("closed_form", "topk", 0.05)
     dense = mean("bnn", "none", 0.5)
     return {
+        "docs/domain_ablation.md": {
+            f"{mnist('learned', 'penalty', 0.5):.1f}",
+            f"{mnist('learned', 'penalty', 0.5, 'ones'):.2f}",
+            f"{mnist('learned', 'topk', 0.0):.1f}",
+            f"{mnist('symmetric', 'topk', 0.0):.1f}",
+        },
         "docs/cifar_ablation.md": {
             f"{value:.1f}"
             for value in (
@@ -236,10 +254,6 @@ def open_model(name):
 
     path = next(p for p in (ROOT / "models").glob(f"{name}.*") if p.suffix in (".pt", ".onnx"))
     return path, open_network(path)
-
-
-def rows_of(file, key):
-    return json.loads((ROOT / f"docs/bench/{file}.json").read_text(encoding="utf-8"))[key]
 
 
 @pytest.mark.parametrize(
