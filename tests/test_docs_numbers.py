@@ -223,6 +223,7 @@ def test_noted_numbers_are_still_on_their_page(page):
     [
         ("boards", "docs/boards.md", "docs/bench/boards.json"),
         ("lut_cost", "docs/lut_cost.md", "docs/bench/lut_cost.json"),
+        ("estimate", "docs/explore.md", "docs/bench/estimate.json"),
         ("domain_ablation", "docs/domain_ablation.md", "docs/bench/domain_ablation.json"),
         ("cifar_ablation", "docs/cifar_ablation.md", "sbnn_hw/paper/measured.json"),
     ],
@@ -288,7 +289,7 @@ def board_rows():
             yield pytest.param(row, id=name, marks=() if quick else pytest.mark.long)
 
 
-@pytest.mark.parametrize("row", board_rows())
+@pytest.mark.parametrize("row", list(board_rows()))
 def test_built_boards_are_still_generated(row, tmp_path):
     """The network's text and the shell's are those that today's code generates."""
     from sbnn_hw.boards.table import BOARDS
