@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-__all__ = ["between", "put", "table"]
+__all__ = ["put", "table"]
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -13,16 +13,14 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def between(mark: str) -> re.Pattern[str]:
-    """Return a pattern that finds the text between the marks of a table."""
-    return re.compile(rf"(?<=<!-- {re.escape(mark)} -->\n).*?(?=<!-- end -->)", re.DOTALL)
-
-
 def put(page: Path, tables: dict[str, str]) -> None:
     """Write each table between the marks of its name on a page."""
     text = page.read_text(encoding="utf-8")
     for mark, content in tables.items():
-        text, found = between(mark).subn(lambda _, content=content: content, text)
+        marks = rf"(<!-- {re.escape(mark)} -->\n).*?(<!-- end -->)"
+        text, found = re.subn(
+            marks, lambda m, content=content: m[1] + content + m[2], text, flags=re.DOTALL
+        )
         if found != 1:
             raise SystemExit(f"{page} must have the marks of {mark} once, not {found} times")
     page.write_text(text, encoding="utf-8")

@@ -293,6 +293,7 @@ def board_rows():
 def test_built_boards_are_still_generated(row, tmp_path):
     """The network's text and the shell's are those that today's code generates."""
     from sbnn_hw.boards.table import BOARDS
+    from sbnn_hw.fit import check_fit
     from sbnn_hw.flow import Plan
     from sbnn_hw.flow.board_steps import prepare
     from sbnn_hw.flow.context import Flow
@@ -314,6 +315,8 @@ def test_built_boards_are_still_generated(row, tmp_path):
     assert network.digest == row["network"]
     built = Built(network)
     choose_clock(flow, built)
+    # By it a network that is too large as images is built for pixels.
+    built.fit = check_fit(network, plan.target)
     images, _ = choose_images(flow, network, None)
     generate_step(flow, built, choose_options(flow, built), images)
     files = {**prepare(flow, built).files, "top.v": (tmp_path / "top.v").read_text()}

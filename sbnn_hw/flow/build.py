@@ -45,9 +45,7 @@ def build(plan: Plan, progress: Callable[[str, str], None] | None = None) -> dic
             # What a longer build left does not hold good either, once a step is done again.
             beyond = [step for step in UNTIL if not plan.reaches(step)]
             results = (JSON, HTML, *LEFT["bitstream"], *left_by(*beyond))
-            steps = Steps(plan.out, say, results)
-            _note_target(plan, steps)
-            return _walk(Flow(plan, steps, tools, say))
+            return _walk(Flow(plan, Steps(plan.out, say, results), tools, say))
     except SbnnError:
         # A model that was refused leaves no folder behind.
         with contextlib.suppress(OSError):
@@ -82,6 +80,7 @@ def _note_target(plan: Plan, steps: Steps) -> None:
 def _walk(flow: Flow) -> dict[str, Any]:
     plan = flow.plan
     network, trained_on = fold(flow)
+    _note_target(plan, flow.steps)
     images, labelled = choose_images(flow, network, trained_on)
     built = Built(network)
     problem: Exception | None = None
