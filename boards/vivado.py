@@ -56,6 +56,10 @@ _SH = """\
 #!/bin/sh
 set -e
 cd "$(dirname "$0")"
+command -v "${{VIVADO:-vivado}}" > /dev/null || {{
+    echo "Vivado was not found: source its settings64.sh, or set VIVADO to its path" >&2
+    exit 3
+}}
 "${{VIVADO:-vivado}}" -mode batch -nojournal -log {name}.log -source {name}.tcl
 """
 

@@ -55,9 +55,9 @@ class Options:
         if self.flatten not in ("auto", "gather", "accumulate"):
             raise UsageError(f"Flatten must be auto, gather or accumulate, not {self.flatten!r}")
         if self.serial < 0:
-            raise UsageError(f"Serial must not be negative, not {self.serial!r}")
+            raise UsageError(f"Serial must be 0 or more, not {self.serial!r}")
         if self.share < 0:
-            raise UsageError(f"Share must not be negative, not {self.share!r}")
+            raise UsageError(f"Share must be 0 or more, not {self.share!r}")
         if self.levels_per_stage < 1:
             raise UsageError(
                 f"Levels per stage must be 1 or more, not {self.levels_per_stage!r}"

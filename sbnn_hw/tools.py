@@ -147,6 +147,12 @@ TOOLS = (
     ),
     Tool("verilator", "simulates", _SIM, choose=_choose_verilator),
     Tool("cocotb", "runs the test suite of a design", _SIM, package="cocotb"),
+    Tool(
+        "openFPGALoader",
+        "loads bitstreams onto boards",
+        "apt install openfpgaloader",
+        program="openFPGALoader",
+    ),
     Tool("pyserial", "talks to a board", _HOST, package="pyserial"),
     Tool("pillow", "reads image files", _HOST, package="pillow"),
     Tool("make", "runs `make demo` and `make test`", "apt install make", program="make"),

@@ -441,6 +441,18 @@ def test_scripts_run_from_any_folder(tmp_path, programs, name):
         (place / "ran").unlink()
 
 
+def test_a_script_without_vivado_says_how_to_get_it(tmp_path, monkeypatch):
+    prepare(BOARDS["arty_a7"]).write(tmp_path)
+    monkeypatch.setenv("VIVADO", "no-such-vivado")
+    done = subprocess.run(
+        ["sh", tmp_path / "build_shell.sh"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (
+        3,
+        "Vivado was not found: source its settings64.sh, or set VIVADO to its path\n",
+    )
+
+
 def test_vivado_tells_of_a_clock_that_is_not_met(project, programs):
     vivado(programs, slack=-2.5)
     routed = run_vivado(project, clock_hz=100 * MHZ)

@@ -111,7 +111,9 @@ def test_constraint_by_sparsity_share_or_bits(tmp_path, capsys, option):
          "E: Training needs --model, or a --recipe that names it"),
         (["train", "--recipe", "x", "--out", "a.pt"], 2, "E: Recipe must be one of cifar100_reactnet18_bnn, "),
         (["train", "--model", "digits", "--data", "digits", "--sparsity", "1.2", "--out", "a.pt"], 2,
-         "E: EC (the share of ones, 1 − sparsity) must be between 1e-09 and 1, not -0.2"),
+         "E: --sparsity must be at least 0 and below 1, not 1.2"),
+        (["train", "--model", "digits", "--data", "digits", "--sparsity", "95", "--out", "a.pt"], 2,
+         "E: --sparsity must be at least 0 and below 1, not 95 (did you mean 0.95?)"),
         (["train", "--model", "digits", "--data", "digits", "--domain", "x", "--out", "a.pt"], 2,
          "E: Domain must be one of learned, closed_form, symmetric, bnn, zero, signed, real, not 'x'"),
         (["train", "--model", "digits", "--data", "digits", "--xi-bits", "40", "--out", "a.pt"], 2,
@@ -368,6 +370,12 @@ def test_paths_with_spaces_and_quotes(trained, tmp_path, capsys):
     assert run("fold", "--model", trained[0], "--out", folder / "n.sbnn") == 0
     assert run("info", "--model", folder / "nope.sbnn") == 1
     assert len(capsys.readouterr().err.strip().splitlines()) == 1
+
+
+def test_folding_with_other_data_names_both(trained, data_root, tmp_path, capsys):
+    arguments = ["--out", tmp_path / "a.sbnn", "--data", "mnist", "--data-root", data_root]
+    assert run("fold", "--model", trained[0], *arguments) == 1
+    assert "takes images of 8×8×1 in 10 classes, but mnist has 28×28×1" in capsys.readouterr().err
 
 
 def test_a_folder_that_may_not_be_written(trained, tmp_path, capsys):

@@ -135,10 +135,10 @@ def test_a_design_that_says_nothing_is_a_verdict(copy, capsys):
     [
         (["--family", "xc8"], 2, "Family must be one of xc7, ecp5, ice40, generic, not 'xc8'"),
         (["--levels", "0"], 2, "Levels per stage must be 1 or more, not 0"),
-        (["--share", "-1"], 2, "Share must not be negative, not -1"),
+        (["--share", "-1"], 2, "Share must be 0 or more, not -1"),
         (["--input", "row"], 2, "Input must be auto, image or pixel, not 'row'"),
         (["--flatten", "no"], 2, "Flatten must be auto, gather or accumulate, not 'no'"),
-        (["--serial", "-1"], 2, "Serial must not be negative, not -1"),
+        (["--serial", "-1"], 2, "Serial must be 0 or more, not -1"),
     ],
 )
 def test_wrong_options_are_one_sentence(model, tmp_path, capsys, arguments, code, said):

@@ -141,7 +141,7 @@ def test_other_options_are_checked():
         ({"levels_per_stage": 0}, "Levels per stage must be 1 or more, not 0"),
         ({"input": "row"}, "Input must be auto, image or pixel, not 'row'"),
         ({"flatten": "no"}, "Flatten must be auto, gather or accumulate, not 'no'"),
-        ({"share": -1}, "Share must not be negative, not -1"),
+        ({"share": -1}, "Share must be 0 or more, not -1"),
     ]:
         with pytest.raises(UsageError, match=f"^{re.escape(sentence)}$"):
             Options(**options)

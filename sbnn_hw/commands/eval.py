@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> None:
         right, count, seconds = _by_simulation(args.model, args.pixels, dataset, args.data_root)
     else:
         network = open_network(args.model, args.pixels)
-        _check_geometry(args.model, network.input.shape, network.classes, dataset, dataset.classes)
+        check_geometry(args.model, network.input.shape, network.classes, dataset, dataset.classes)
         images = dataset.load("test", args.data_root)
         started = time.perf_counter()
         right = int((network.compute(images.pixels).classes == images.labels).sum())
@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> None:
     print(f"accuracy  {right / count:.2%} ({right:,} of {count:,}, by {args.using})")
 
 
-def _check_geometry(
+def check_geometry(
     path: Path,
     shape: tuple[int, ...],
     classes: int,
@@ -113,7 +113,7 @@ def _by_torch(
         # The authors' networks for CIFAR-100 have 1000 outputs; those beyond the classes are wrong.
         # A folder's classes are its own, and another number means that they are others.
         outputs = classes
-    _check_geometry(path, checkpoint.config.shape, outputs, dataset, classes)
+    check_geometry(path, checkpoint.config.shape, outputs, dataset, classes)
     started = time.perf_counter()
     share = accuracy(
         checkpoint.model.to(choose_device(device)), images_of(images, workers=os.cpu_count() or 1)
@@ -138,7 +138,7 @@ def _by_simulation(
     from sbnn_hw.sim.agreement import check_agreement
 
     network = open_network(path, pixels)
-    _check_geometry(path, network.input.shape, network.classes, dataset, dataset.classes)
+    check_geometry(path, network.input.shape, network.classes, dataset, dataset.classes)
     check_size(network)
     images = dataset.load("test", root)
     started = time.perf_counter()

@@ -10,6 +10,7 @@ import numpy as np
 
 from sbnn_hw import datasets, netlist
 from sbnn_hw.commands.common import add_data_root, add_json, add_pixels
+from sbnn_hw.commands.eval import check_geometry
 from sbnn_hw.datasets import Images
 from sbnn_hw.errors import ModelRejected, UsageError
 from sbnn_hw.files import check_writable
@@ -67,9 +68,13 @@ def run(args: argparse.Namespace) -> None:
         require_torch()
         from sbnn_hw.train.fold import fold_checkpoint
 
-        images = datasets.find(args.data).load("test", args.data_root) if args.data else None
+        data = datasets.find(args.data) if args.data else None
+        images = data.load("test", args.data_root) if data else None
         folded = fold_checkpoint(args.model)
-        check = _check(args.model, folded, images) if images else None
+        if data and images:
+            shape, classes = folded.network.input.shape, folded.network.classes
+            check_geometry(args.model, shape, classes, data, data.classes)
+            check = _check(args.model, folded, images)
     network = folded.network
     netlist.save(network, args.out)
     if args.json:

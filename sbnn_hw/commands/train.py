@@ -204,6 +204,11 @@ def _choices(args: argparse.Namespace) -> dict[str, Any]:
     }
     given |= {n: tuple(given[n]) for n in ("thresholds", "fan_in") if n in given}
     if args.sparsity is not None:
+        if not 0 <= args.sparsity < 1:
+            meant = f" (did you mean {args.sparsity / 100:g}?)" if 50 <= args.sparsity < 100 else ""
+            raise UsageError(
+                f"--sparsity must be at least 0 and below 1, not {args.sparsity:g}{meant}"
+            )
         # Rounded, so that 0.95 is the constraint 0.05 and not 0.05000000000000004.
         given["ec"] = round(1 - args.sparsity, 12)
     if args.ec is not None:
