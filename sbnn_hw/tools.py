@@ -336,11 +336,16 @@ def _ask(path: str, seconds: float, word: str = "") -> str | None:
         known = Path(path).stat()
     except OSError:
         return None
-    return _ask_once(path, seconds, word, known.st_mtime_ns, known.st_size)
+    said = _ask_once(path, seconds, known.st_mtime_ns, known.st_size)
+    # Between two releases: how many changes after the older one.
+    match = re.search(r"\d+(\.\d+)+(\+\d+|-\d+-g[0-9a-f]+)?", said)
+    # Another program's version says nothing.
+    return match[0] if match and word in said.lower() else None
 
 
 @functools.cache
-def _ask_once(path: str, seconds: float, word: str, *_known: int) -> str | None:
+def _ask_once(path: str, seconds: float, *_known: int) -> str:
+    """Return what a program says of itself; nothing if it does not start."""
     try:
         done = subprocess.run(
             [path, "--version"],
@@ -352,12 +357,8 @@ def _ask_once(path: str, seconds: float, word: str, *_known: int) -> str | None:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
-        return None
+        return ""
     if done.returncode < 0 or done.returncode in (126, 127):
         # It did not start, and the numbers are of a library that it lacks.
-        return None
-    # Between two releases: how many changes after the older one.
-    said = f"{done.stdout}\n{done.stderr}"
-    match = re.search(r"\d+(\.\d+)+(\+\d+|-\d+-g[0-9a-f]+)?", said)
-    # Another program's version says nothing.
-    return match[0] if match and word in said.lower() else None
+        return ""
+    return f"{done.stdout}\n{done.stderr}"

@@ -473,7 +473,7 @@ def test_readme_is_what_was_measured():
 
 
 #: Models whose Verilog is made in a few seconds.
-SMALL = ("digits", "mnist_2k", "mnist_pixel_2k")
+SMALL = ("mnist_2k", "mnist_pixel_2k")
 
 
 def stored_models():

@@ -263,7 +263,9 @@ def open_model(name):
         pytest.param(
             row,
             id=f"{row['model']}-{row['family']}-{row['share']}",
-            marks=() if row["model"] == "digits" else pytest.mark.long,
+            marks=()
+            if (row["model"], row["family"], row["share"]) == ("digits", "xc7", 3000)
+            else pytest.mark.long,
         )
         for row in rows_of("lut_cost", "whole")
     ],

@@ -11,8 +11,8 @@ from conftest import ROOT
 
 PINS = json.loads((ROOT / "tests/data/pins.json").read_text(encoding="utf-8"))
 
-#: Their text is generated in seconds; that of the others in up to a minute.
-QUICK = ("digits", "mnist_2k", "mnist_pixel_2k")
+#: One for each way that inputs come, and each family; all others take up to a minute each.
+QUICK = (*(("digits", family) for family in ("xc7", "ecp5")), ("mnist_pixel_2k", "ice40"))
 
 
 def model(name):
@@ -34,7 +34,7 @@ def test_networks_are_the_same(name):
 @pytest.mark.parametrize(
     ("name", "family"),
     [
-        pytest.param(name, family, marks=() if name in QUICK else pytest.mark.long)
+        pytest.param(name, family, marks=() if (name, family) in QUICK else pytest.mark.long)
         for name, pins in PINS.items()
         for family in pins
         if family != "network"

@@ -381,7 +381,7 @@ def test_a_model_is_weighed_before_it_is_made(digits, monkeypatch):
     Trainer(QUICK, digits, classes=10)
     monkeypatch.setattr("sbnn_hw.train.memory.memory_of", lambda device: 16 * weights - 1)
     with pytest.raises(
-        UsageError, match=rf"^Model digits has {weights:,} weights, and training it t"
+        UsageError, match=rf"^Model digits has {weights:,} weights, and training it n"
     ):
         Trainer(QUICK, digits, classes=10)
 

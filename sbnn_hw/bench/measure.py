@@ -272,8 +272,8 @@ def measure_model(path: Path, setup: Setup) -> tuple[dict[str, Any], list[SbnnEr
 def measured_by(tools: Mapping[str, str]) -> str:
     """Return a digest of the code and tools that make hardware, simulate and count it."""
     code = (
-        *("rtl_gen", "sim", "netlist", "yosys", "boards.nextpnr"),
-        *("assemble", "bops", "bench.dense"),
+        *("rtl_gen", "rtl_gen.stages", "sim", "netlist", "fold", "yosys", "boards.nextpnr"),
+        *("bops", "bench.dense"),
     )
     own = code_digest(*(f"sbnn_hw.{name}" for name in code))
     return value_digest([own, dict(tools)])[:16]
@@ -355,7 +355,8 @@ def _ecp5(flow: Flow, network: Network, options: "Options") -> dict[str, Number]
         "options": asdict(chosen),
         "part": [ECP5, ECP5_HZ],
         "code": code_digest(
-            "sbnn_hw.rtl_gen", "sbnn_hw.netlist", "sbnn_hw.boards.nextpnr", "sbnn_hw.yosys"
+            *("sbnn_hw.rtl_gen", "sbnn_hw.rtl_gen.stages", "sbnn_hw.netlist"),
+            *("sbnn_hw.boards.nextpnr", "sbnn_hw.yosys"),
         ),
         "tools": [flow.tools[name] for name in ("amaranth", "yosys", "nextpnr")],
     }
@@ -459,7 +460,7 @@ def measure_dense(dense: Dense, setup: Setup, options: "Options") -> dict[str, A
         setup.say(dense.name, step, text)
 
     steps = Steps(folder, progress)
-    code = ("sbnn_hw.rtl_gen", "sbnn_hw.netlist", "sbnn_hw.yosys")
+    code = ("sbnn_hw.rtl_gen", "sbnn_hw.rtl_gen.stages", "sbnn_hw.netlist", "sbnn_hw.yosys")
     light = network.connections > HEAVY
     reads = {
         "network": network.digest,

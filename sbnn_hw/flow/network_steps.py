@@ -181,7 +181,9 @@ def generate(flow: Flow, built: Built, options: "Options", images: Images) -> No
         "network": network.digest,
         "options": asdict(options),
         "vectors": _array_digest(images.pixels[:SUITE]),
-        "code": code_digest("sbnn_hw.rtl_gen", "sbnn_hw.netlist", "sbnn_hw.sim"),
+        "code": code_digest(
+            "sbnn_hw.rtl_gen", "sbnn_hw.rtl_gen.stages", "sbnn_hw.netlist", "sbnn_hw.sim"
+        ),
         "tools": [flow.tools["amaranth"], flow.tools["yosys"]],
     }
     flow.steps.run("rtl", reads, make)
