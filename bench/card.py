@@ -11,16 +11,18 @@ import argparse
 from pathlib import Path
 
 from sbnn_hw import datasets
-from sbnn_hw.bench.measure import ALL, HEAVY, SYNTHESISED, hardware_options
 from sbnn_hw.bops import count, entropy
-from sbnn_hw.files import write_atomically
+from sbnn_hw.files import write_text
 from sbnn_hw.netlist import Encode, Network
 from sbnn_hw.rtl_gen.design import generate
 from sbnn_hw.rtl_gen.estimate import estimate
 from sbnn_hw.train import TrainConfig, fold_checkpoint, load_checkpoint
-from sbnn_hw.train.loop import budget_of
+from sbnn_hw.train.method import budget_of
 from sbnn_hw.train.recipes import load_recipe, recipe_needs
 from sbnn_hw.yosys import Counts, synthesise
+from sbnn_hw.zoo.dense import ALL, HEAVY
+from sbnn_hw.zoo.models import hardware_options
+from sbnn_hw.zoo.setup import SYNTHESISED
 
 #: What the domains are called beyond their names.
 EXTENSIONS = {
@@ -155,7 +157,7 @@ def main() -> None:
         "`bench/card.py` wrote this card.",
     ]  # fmt: skip
     text = "\n".join(lines) + "\n"
-    write_atomically(card, lambda file: file.write(text.encode()))
+    write_text(card, text)
     print(text)
 
 

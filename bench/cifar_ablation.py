@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from pages import put, table
 
-from sbnn_hw.files import write_atomically
+from sbnn_hw.files import write_text
 
 MARK = "bench/cifar_ablation.py"
 WIDTH, EPOCHS, GAMMA = 0.125, 3, 0.1
@@ -73,8 +73,8 @@ def measure(run: Run, folder: Path, root: Path | None) -> None:
     from sbnn_hw.train import TrainConfig, train
     from sbnn_hw.train.checkpoint import read_tensors
     from sbnn_hw.train.data import to_tensors
-    from sbnn_hw.train.loop import accuracy
-    from sbnn_hw.train.sparsity import layers_of
+    from sbnn_hw.train.metrics import count_model
+    from sbnn_hw.train.validation import accuracy
 
     config = TrainConfig(
         model="resnet18",
@@ -103,20 +103,10 @@ def measure(run: Run, folder: Path, root: Path | None) -> None:
     started = time.monotonic()
     test = to_tensors(datasets.find("cifar10").load("test", root))
     right = accuracy(checkpoint.model, test)
-    layers = [
-        (name, layer)
-        for name, layer in checkpoint.model.named_modules()
-        if layer in layers_of(checkpoint.model)
-    ]
-    sizes: dict[str, int] = {}
-    for name, layer in layers:
-        layer.register_forward_hook(
-            lambda _, __, output, name=name: sizes.update({name: output[0, 0].numel()})
-        )
-    with torch.no_grad():
-        checkpoint.model(test.pixels[:1])
+    counted = count_model(checkpoint.model, (32, 32, 3)).layers
+    layers = [layer for layer in counted if layer.kind == "binary"]
     state = read_tensors(out.with_name(f"{out.stem}.state.pt"), "training state")
-    latents = [state["model"][f"{name}.weight"].double() for name, _ in layers]
+    latents = [state["model"][f"{layer.name}.weight"].double() for layer in layers]
     pooled = torch.cat([((w - w.mean()) / w.std()).flatten() for w in latents]).numpy()
     row = {
         **asdict(run),
@@ -128,19 +118,12 @@ def measure(run: Run, folder: Path, root: Path | None) -> None:
         "binary_weights": checkpoint.metrics["weights"],
         "evaluation_seconds": round(time.monotonic() - started, 1),
         "layers": [
-            {
-                "name": name,
-                "positions": sizes[name],
-                "histogram": torch.bincount(
-                    (layer.signs() > 0).flatten(2).sum(2).flatten(), minlength=10
-                ).tolist(),
-            }
-            for name, layer in layers
+            {"name": layer.name, "positions": layer.positions, "histogram": layer.histogram}
+            for layer in layers
         ],
         "latent_quantiles": np.quantile(pooled, np.linspace(0, 1, 1001)).round(4).tolist(),
     }
-    text = json.dumps(row)
-    write_atomically(folder / f"{run.name}.json", lambda file: file.write(text.encode()))
+    write_text(folder / f"{run.name}.json", json.dumps(row))
 
 
 def tables(rows: list[dict[str, Any]]) -> dict[str, str]:
@@ -193,8 +176,7 @@ def publish(rows: list[dict[str, Any]], page: Path, data: Path) -> None:
             "latents": latents,
         }
     }
-    measured = json.dumps(content, indent=None) + "\n"
-    write_atomically(data, lambda file: file.write(measured.encode()))
+    write_text(data, json.dumps(content, indent=None) + "\n")
 
 
 def main() -> None:

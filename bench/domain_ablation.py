@@ -16,7 +16,7 @@ from typing import Any
 from pages import put, table
 
 from sbnn_hw import __version__, datasets
-from sbnn_hw.files import write_atomically
+from sbnn_hw.files import write_text
 from sbnn_hw.flow.steps import code_digest
 from sbnn_hw.train import TrainConfig, fold_checkpoint, train
 
@@ -64,7 +64,7 @@ def measure(config: TrainConfig, folder: Path, root: Path | None, test: Any) -> 
         "ones": checkpoint.metrics["ones"] / checkpoint.metrics["weights"],
         "k": max(layer.k for _, _, layer in network.layers() if hasattr(layer, "k")),
     }
-    write_atomically(done, lambda file: file.write(json.dumps(row).encode()))
+    write_text(done, json.dumps(row))
     return row
 
 
@@ -119,8 +119,7 @@ def main() -> None:
         "code": code_digest("sbnn_hw.train"),
         "rows": sorted(rows, key=lambda row: (row["method"], -row["gamma"], row["seed"])),
     }
-    content = json.dumps(results, indent=1) + "\n"
-    write_atomically(args.out, lambda file: file.write(content.encode()))
+    write_text(args.out, json.dumps(results, indent=1) + "\n")
     put(args.page, tables(results))
     print(*tables(results).values())
 

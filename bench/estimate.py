@@ -17,12 +17,12 @@ from typing import Any
 from pages import put, table
 
 from sbnn_hw.errors import ModelRejected
-from sbnn_hw.explore.cost import tables_of
 from sbnn_hw.explore.space import Choices, Range, load_space, make_config
 from sbnn_hw.models import open_network
-from sbnn_hw.rtl_gen.design import generate, outline
+from sbnn_hw.rtl_gen.design import generate
 from sbnn_hw.rtl_gen.estimate import estimate
 from sbnn_hw.rtl_gen.lower import Options
+from sbnn_hw.rtl_gen.outline import tables_of
 from sbnn_hw.train.explore import Runner, save_and_fold
 from sbnn_hw.yosys import synthesise
 
@@ -86,14 +86,12 @@ def count_pixels() -> list[dict[str, Any]]:
     rows = []
     for name in PIXELS:
         network = open_network(ROOT / f"models/{name}.pt")
-        stages = outline(network, Options(family="xc7"))["stages"]
         rows.append(
             {
                 "model": name,
                 "network": network.digest,
                 "luts": counted[name],
-                "laid_out": sum(stage["tables"] for stage in stages),
-                "search": tables_of(network),
+                "laid_out": tables_of(network),
             }
         )
         print(rows[-1], flush=True)
@@ -119,8 +117,8 @@ def tables(results: dict[str, Any]) -> dict[str, str]:
     pixel_rows = [
         (
             f"`{row['model']}`",
-            *(f"{row[key]:,}" for key in ("luts", "laid_out", "search")),
-            *errors(row, "search"),
+            *(f"{row[key]:,}" for key in ("luts", "laid_out")),
+            *errors(row, "laid_out"),
         )
         for row in results["pixels"]
     ]
@@ -143,7 +141,7 @@ def tables(results: dict[str, Any]) -> dict[str, str]:
             f"`rtl_gen/estimate.py`.\n"
         ),
         "bench/estimate.py: pixels": table(
-            ("model", "LUTs, by Yosys", "laid out only", "estimate of the search", "error"),
+            ("model", "LUTs, by Yosys", "laid out", "error"),
             pixel_rows,
         ),
     }

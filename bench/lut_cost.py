@@ -17,13 +17,15 @@ from amaranth.lib.wiring import In, Out
 from pages import put, table
 
 from sbnn_hw import datasets, netlist
+from sbnn_hw.cost.heap import lut_cost
+from sbnn_hw.families import FAMILIES
 from sbnn_hw.models import open_network
 from sbnn_hw.netlist import Layer, Linear
 from sbnn_hw.rtl_gen import layers as rtl_layers
-from sbnn_hw.rtl_gen.core import Tables
+from sbnn_hw.rtl_gen.cores import Core, core_of
 from sbnn_hw.rtl_gen.design import generate
-from sbnn_hw.rtl_gen.heap import FAMILIES, lut_cost
 from sbnn_hw.rtl_gen.lower import Options
+from sbnn_hw.rtl_gen.parts.tables import Tables
 from sbnn_hw.rtl_gen.verilog import to_verilog
 from sbnn_hw.tools import version_of
 from sbnn_hw.yosys import find_yosys, synthesise
@@ -92,14 +94,15 @@ def _sum(bits: list):  # type: ignore[no-untyped-def, type-arg]
     return _sum(bits[:middle]) + _sum(bits[middle:])
 
 
-def heaps(layer: Linear, family: str, share: int = 0) -> Tables:
+def heaps(layer: Linear, family: str, share: int = 0) -> Core:
     """Return the layer as threshold heaps, by the generator's own code."""
 
     def function(logic, bits):  # type: ignore[no-untyped-def]
         values = [[bit] for bit in bits]
         return rtl_layers.fire(logic, layer, values, [], [], FAMILIES[family], share)
 
-    return Tables(layer.taps.width, function, family=family, levels_per_stage=3)
+    part = Tables(layer.taps.width, function, family=FAMILIES[family], levels_per_stage=3)
+    return core_of(part)
 
 
 def count_hidden(name: str, hidden: list[Linear], family: str) -> dict[str, Any]:
@@ -132,8 +135,8 @@ def _cost(inputs: int, threshold: int, family: str) -> int:
 
 def count_whole(name: str, network: netlist.Network, family: str, share: int) -> dict[str, Any]:
     """Count a whole network: q, encoder, argmax and registers included."""
-    design = generate(network, Options(family=family, share=share))
-    counts = synthesise(design.verilog, family).counts
+    made = generate(network, Options(family=family, share=share))
+    counts = synthesise(made.verilog, family).counts
     row = {
         "model": name,
         "family": family,
@@ -144,9 +147,9 @@ def count_whole(name: str, network: netlist.Network, family: str, share: int) ->
         "flip_flops": counts.flip_flops,
         "carries": counts.carries,
         "brams": counts.brams,
-        "latency": design.description["latency"],
+        "latency": made.design.latency,
         # What was counted: a test generates this text again and compares.
-        "verilog": hashlib.sha256(design.verilog.encode()).hexdigest(),
+        "verilog": hashlib.sha256(made.verilog.encode()).hexdigest(),
     }
     print(row, flush=True)
     return row

@@ -6,7 +6,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from sbnn_hw.boards.table import Board, Header, PinFile, part_family
+from sbnn_hw.boards.table import Board, Header, PinFile, SpiHeader, part_family
 from sbnn_hw.errors import UsageError
 
 __all__ = ["load_board", "parse_board"]
@@ -14,15 +14,16 @@ __all__ = ["load_board", "parse_board"]
 #: Balls (A1 … AW39) and the numbered pins of small packages.
 _PIN = re.compile(r"[A-Z]{1,2}[1-9][0-9]?|[1-9][0-9]{0,2}", re.ASCII)
 _STANDARD = re.compile(r"[A-Z][A-Z0-9_]{0,31}", re.ASCII)
-_STANDARDS = {"xc7": "LVCMOS33", "ecp5": "LVCMOS33", "ice40": "SB_LVCMOS"}
 
 #: Larger files are not pin files.
 _LARGEST = 64 * 1024
 
 _KEYS = {
-    "": {"name", "part", "io_standard", "leds", "leds_active_low", "clock", "uart", "reset"},
+    "": {"name", "part", "io_standard", "leds", "leds_active_low", "clock", "uart", "spi",
+         "reset"},
     "clock": {"pin", "mhz", "pll_pad"},
     "uart": {"rx", "tx", "fastest_baud", "where"},
+    "spi": {"cs", "sck", "mosi", "miso", "ready", "where"},
     "reset": {"pin", "active_low"},
 }
 
@@ -46,12 +47,7 @@ def load_board(path: Path) -> Board:
 def parse_board(text: str, file: str) -> Board:
     """Return the board that the text of a pin file describes.
 
-    Parameters
-    ----------
-    text : str
-        TOML.
-    file : str
-        The file's name, for messages, and for the board's where it has none.
+    ``file`` is the file's name, for messages, and for the board's where it has none.
     """
     try:
         pins = tomllib.loads(text)
@@ -60,7 +56,9 @@ def parse_board(text: str, file: str) -> Board:
     reader = _Reader(file)
     reader.check_keys(pins, "")
     clock = reader.table(pins, "clock")
-    uart = reader.table(pins, "uart")
+    spi = reader.table(pins, "spi") if "spi" in pins else None
+    # One of the two is enough.
+    uart = reader.table(pins, "uart") if "uart" in pins or spi is None else None
     reset = reader.table(pins, "reset") if "reset" in pins else None
 
     name = reader.value(pins, "name", str, _plain_name(file))
@@ -72,7 +70,7 @@ def parse_board(text: str, file: str) -> Board:
             f"Pin file {file!r} names the part {part.name}, whose capacity is not known; name a "
             f"part with known capacity"
         )
-    standard = reader.value(pins, "io_standard", str, _STANDARDS[part.family])
+    standard = reader.value(pins, "io_standard", str, part.family.platform.standard[1])
     if not _STANDARD.fullmatch(standard):
         raise reader.wrong("io_standard", "be like LVCMOS33", standard)
     leds = reader.value(pins, "leds", list, [])
@@ -81,12 +79,9 @@ def parse_board(text: str, file: str) -> Board:
     mhz = clock.get("mhz")
     if isinstance(mhz, bool) or not isinstance(mhz, int | float) or not 0.5 <= mhz <= 800:
         raise reader.wrong("clock.mhz", "be a number from 0.5 to 800", mhz)
-    baud = reader.value(uart, "uart.fastest_baud", int, 921_600)
+    baud = reader.value(uart or {}, "uart.fastest_baud", int, 921_600)
     if not 115_200 <= baud <= 12_000_000:
         raise reader.wrong("uart.fastest_baud", "be from 115200 to 12000000", baud)
-    where = reader.value(uart, "uart.where", str, "a serial adapter at the pins of the file")
-    if not re.fullmatch(r"[^\x00-\x1f\x7f]{1,200}", where):
-        raise reader.wrong("uart.where", "be one line of at most 200 characters", where)
 
     used = PinFile(
         clock_pin=reader.pin(clock, "clock.pin"),
@@ -98,17 +93,29 @@ def parse_board(text: str, file: str) -> Board:
             reset, "reset.active_low", bool, True
         ),
     )
-    header = Header(reader.pin(uart, "uart.rx"), reader.pin(uart, "uart.tx"), where)
-    names = [used.clock_pin, header.rx, header.tx, *used.led_pins]
-    names += [] if used.reset_pin is None else [used.reset_pin]
-    if twice := sorted({pin for pin in names if names.count(pin) > 1}):
-        raise UsageError(f"Pin file {file!r} uses the pin {twice[0]} twice")
+    header = None if uart is None else Header(
+        reader.pin(uart, "uart.rx"), reader.pin(uart, "uart.tx"), reader.where(uart, "uart"),
+    )
+    wires = None if spi is None else SpiHeader(
+        reader.pin(spi, "spi.cs"), reader.pin(spi, "spi.sck"), reader.pin(spi, "spi.mosi"),
+        reader.pin(spi, "spi.miso"), reader.pin(spi, "spi.ready"), reader.where(spi, "spi"),
+    )
+    # A build has one line: the same pins may serve both.
+    for line in (
+        [] if header is None else [header.rx, header.tx],
+        [] if wires is None else [wires.cs, wires.sck, wires.mosi, wires.miso, wires.ready],
+    ):
+        names = [used.clock_pin, *line, *used.led_pins]
+        names += [] if used.reset_pin is None else [used.reset_pin]
+        if twice := sorted({pin for pin in names if names.count(pin) > 1}):
+            raise UsageError(f"Pin file {file!r} uses the pin {twice[0]} twice")
     return Board(
         name, f"{name}, by its pin file", part.family, part.device, part.package, part.speed,
         part.name, part.capacity, round(mhz * 1_000_000), "the serial pins of its pin file", baud,
-        uart=header, leds=tuple(f"led {number}" for number in range(len(leds))),
+        uart=header, spi=wires,
+        leds=tuple(f"led {number}" for number in range(len(leds))),
         pll_pad=reader.value(clock, "clock.pll_pad", bool, False),
-        pack=("--compress",) if part.family == "ecp5" else (), pins=used,
+        pack=() if part.family.router is None else part.family.router.pack_options, pins=used,
     )
 
 
@@ -155,6 +162,13 @@ class _Reader:
             word = {str: "text", list: "a list", bool: "true or false", int: "a whole number"}[kind]
             raise self.wrong(key, f"be {word}", found)
         return found
+
+    def where(self, table: dict[str, Any], line: str) -> str:
+        default = {"uart": "a serial adapter at", "spi": "a master at"}[line]
+        found = self.value(table, f"{line}.where", str, f"{default} the pins of the file")
+        if not re.fullmatch(r"[^\x00-\x1f\x7f]{1,200}", found):
+            raise self.wrong(f"{line}.where", "be one line of at most 200 characters", found)
+        return str(found)
 
     def pin(self, table: dict[str, Any], key: str) -> str:
         found = table.get(key.rpartition(".")[2])

@@ -2,39 +2,31 @@
 
 import os
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sbnn_hw.boards.clocks import BAUD_RATES
+from sbnn_hw.boards.conversation import Conversation, Port, Sent
 from sbnn_hw.boards.protocol import (
-    ANSWER,
     IDENTITY_BYTES,
-    OVERHEAD,
-    PATIENCE,
-    REQUEST,
     VERSION,
-    Answer,
     Command,
     Counters,
     Identity,
     OtherVersion,
-    Packet,
-    Parser,
-    Reason,
     Wire,
-    pack,
 )
+from sbnn_hw.design import OutputStream
 from sbnn_hw.errors import LinkFailed, ToolMissing, UsageError
 from sbnn_hw.netlist import Network
-from sbnn_hw.sim.vectors import unpack_results
+from sbnn_hw.vectors import unpack_results
 
-__all__ = ["RATES", "Answers", "Board", "Port", "open_board"]
+__all__ = ["RATES", "Answers", "Link", "Port", "open_board"]
 
 Array = npt.NDArray[Any]
 
@@ -43,15 +35,6 @@ RATES = tuple(sorted(BAUD_RATES, reverse=True))
 
 # A packet shall not take longer than this: progress is seen, and an error costs little.
 _PACKET_SECONDS = 2.0
-
-# Times in a row that images are given up, and no sign of life between, before all others are.
-_SILENT = 2
-
-# A line that is never quiet is not a board's.
-_NEVER_QUIET = 5.0
-
-# A line that says nothing may be slow, but not slower than this many times what was measured.
-_SLOWER = 8
 
 
 class _OtherVersion(LinkFailed):
@@ -62,106 +45,38 @@ def _size(shape: Sequence[int]) -> str:
     return "×".join(map(str, shape))
 
 
-class Port(Protocol):
-    """What is needed of a serial port; a :class:`serial.Serial` is one."""
-
-    timeout: float | None
-
-    def read(self, size: int = 1) -> bytes:
-        """Return up to ``size`` bytes, fewer if the time-out is over."""
-        ...
-
-    def write(self, data: bytes) -> int | None:
-        """Send bytes."""
-        ...
-
-    def close(self) -> None:
-        """Let go of the port."""
-        ...
-
-
 @dataclass
 class Answers:
-    """What a board said of images.
+    """What a board said of images."""
 
-    Parameters
-    ----------
-    classes : array of int
-        The class of each image; −1 where there was no answer.
-    scores : array of int
-        The scores of each, if the board gives them.
-    failed : dict of int to str
-        Images without an answer, and why.
-    retries : int
-        Packets that had to be sent again.
-    seconds : float
-        How long it took.
-    """
-
+    #: The class of each image; −1 where there was no answer.
     classes: Array
+    #: The scores of each, if the board gives them.
     scores: Array
+    #: Images without an answer, and why.
     failed: dict[int, str] = field(default_factory=dict)
+    #: Packets that had to be sent again.
     retries: int = 0
     seconds: float = 0.0
 
 
-@dataclass
-class _Sent:
-    """A packet that is not answered yet: the images from ``first`` on."""
+class Link:
+    """The link to a board that answers on a port.
 
-    number: int
-    kind: Command
-    payload: bytes
-    expect: int
-    first: int = 0
-    count: int = 1
-    tries: int = 1
-    at: float = 0.0
-    due: float = 0.0
-    trouble: str = "there was no answer in time"
-
-    @property
-    def size(self) -> int:
-        return len(self.payload) + self.expect + 2 * OVERHEAD
-
-    def is_answered_by(self, answer: Packet) -> bool:
-        if (answer.number, answer.kind) != (self.number, self.kind | 0x80):
-            return False
-        # In another version of the protocol an identity may have another length.
-        return len(answer.payload) == self.expect or self.kind == Command.IDENTIFY
-
-
-class Board:
-    """A board that answers on a port.
-
-    Parameters
-    ----------
-    port : Port
-        An open serial port.
-    baud : int
-        Its rate: a pause on the line is so many bits.
-    timeout : float
-        Seconds beyond what the line itself takes before an answer is missed.
-    tries : int
-        How often a packet is sent before its images are given up.
+    ``baud`` is the rate of the port: a pause on the line is so many bits. An answer is missed if it
+    takes ``timeout`` seconds more than the line itself does. A packet is sent ``tries`` times
+    before its images are given up.
     """
 
     def __init__(
         self, port: Port, *, baud: int = 115_200, timeout: float = 1.0, tries: int = 8
     ) -> None:
-        if tries < 1:
-            raise ValueError(f"Tries must be 1 or more, not {tries!r}")
-        self._port, self._timeout, self.tries = port, timeout, tries
-        self._parser = Parser(ANSWER, 1 << 16)
-        self._heard: deque[Packet] = deque()
-        self._number = 0
-        self._seconds_per_byte = 10 / baud
-        # Images in a packet: the most that make sense, and as many as get through.
-        self._most = self._count = 1
-        #: Packets that were sent again, since the port was opened.
-        self.retries = 0
+        #: How packets get through.
+        self.conversation = Conversation(port, baud=baud, timeout=timeout, tries=tries)
+        self._port = port
+        #: Who the board says that it is.
         self.identity = self._identify()
-        self._parser = Parser(ANSWER, max(256, self.identity.batch * self._wire.result_bytes))
+        self.conversation.expect(max(256, self.identity.batch * self._wire.result_bytes))
 
     @property
     def _wire(self) -> Wire:
@@ -206,12 +121,8 @@ class Board:
         The next packet is on its way while the board answers the last one. What is refused, or not
         answered in time, is sent again.
 
-        Parameters
-        ----------
-        pixels : array (images, …)
-            Of the network's shape, in the range of its values.
-        progress : callable, optional
-            Called with the number of images that are done.
+        Pixels are (images, …) of the network's shape, in the range of its values. ``progress`` is
+        called with the number of images that are done.
         """
         wire = self._wire
         if tuple(pixels.shape[1:]) != wire.shape:
@@ -224,8 +135,8 @@ class Board:
         words = np.zeros((len(pixels), wire.result_bytes), np.uint8)
         answers = Answers(np.zeros(0, np.int64), np.zeros((0, 0), np.int64))
         done = 0
-        retries = self.retries
-        for sent, payload in self._converse(self._packets(pixels)):
+        retries = self.conversation.retries
+        for sent, payload in self.conversation.converse(self._packets(pixels)):
             rows = slice(sent.first, sent.first + sent.count)
             if payload is None:
                 answers.failed |= dict.fromkeys(range(len(pixels))[rows], sent.trouble)
@@ -234,180 +145,51 @@ class Board:
             done += sent.count
             if progress is not None:
                 progress(done)
-        stream = {
-            "index_bits": wire.index_bits,
-            "score_bits": wire.score_bits,
-            "classes": wire.classes,
-            "width": wire.index_bits + wire.score_bits * wire.classes,
-        }
-        answers.classes, answers.scores = unpack_results(words, {"output": stream})
+        stream = OutputStream(
+            width=wire.index_bits + wire.score_bits * wire.classes,
+            index_bits=wire.index_bits,
+            score_bits=wire.score_bits,
+            classes=wire.classes,
+        )
+        answers.classes, answers.scores = unpack_results(words, stream)
         answers.classes[list(answers.failed)] = -1
-        answers.retries = self.retries - retries
+        answers.retries = self.conversation.retries - retries
         answers.seconds = time.monotonic() - started
         return answers
 
-    # Packets out
-
-    def _packets(self, pixels: Array) -> Iterator[_Sent]:
+    def _packets(self, pixels: Array) -> Iterator[Sent]:
         """Give images in packets; how many in each, the errors on the line decide."""
-        wire = self._wire
+        wire, talk = self._wire, self.conversation
         kind = np.dtype("<u8")
-        per_image = self._seconds_per_byte * wire.image_bytes
-        self._most = max(1, min(self.identity.batch, int(_PACKET_SECONDS / per_image)))
-        self._count = self._most
+        per_image = talk.seconds_per_byte * wire.image_bytes
+        talk.most = max(1, min(self.identity.batch, int(_PACKET_SECONDS / per_image)))
+        talk.count = talk.most
         first = 0
         while first < len(pixels):
-            part = pixels[first : first + self._count]
+            part = pixels[first : first + talk.count]
             spread = np.ascontiguousarray(part.reshape(len(part), -1), kind).view(np.uint8)
             values = spread.reshape(len(part), -1, kind.itemsize)[..., : wire.value_bytes]
             expect = len(part) * wire.result_bytes
-            yield self._sent(Command.CLASSIFY, expect, values.tobytes(), first, len(part))
+            yield talk.packet(Command.CLASSIFY, expect, values.tobytes(), first, len(part))
             first += len(part)
 
-    def _sent(
-        self, kind: Command, expect: int, payload: bytes = b"", first: int = 0, count: int = 1
-    ) -> _Sent:
-        self._number = (self._number + 1) & 0xFFFF
-        return _Sent(self._number, kind, payload, expect, first, count)
-
-    def _parts(self, sent: _Sent) -> list[_Sent]:
-        """Return what to send in place of a packet that failed: two halves, or itself."""
-        if sent.count == 1:
-            return [replace(sent, tries=sent.tries + 1)]
-        one, half = len(sent.payload) // sent.count, sent.count // 2
-        result = sent.expect // sent.count
-        return [
-            replace(
-                self._sent(sent.kind, result * count, sent.payload[one * at : one * (at + count)],
-                           sent.first + at, count),
-                trouble=sent.trouble,
-            )
-            for at, count in ((0, half), (half, sent.count - half))
-        ]
-
-    def _send(self, sent: _Sent, ahead: int) -> None:
-        """Send a packet; ``ahead`` bytes of others are still on the line."""
-        sent.at = time.monotonic()
-        self._port.write(pack(REQUEST, sent.kind, sent.number, sent.payload))
-        line = self._seconds_per_byte * (sent.size + ahead)
-        sent.due = time.monotonic() + self._timeout + _SLOWER * line
-
     def _ask(self, kind: Command, expect: int) -> bytes:
-        sent = self._sent(kind, expect)
-        for last, payload in self._converse(iter([sent])):
+        sent = self.conversation.packet(kind, expect)
+        for last, payload in self.conversation.converse(iter([sent])):
             if payload is not None:
                 return payload
             sent = last
         raise LinkFailed(f"The board did not answer ({sent.trouble})")
 
-    def _converse(self, packets: Iterator[_Sent]) -> Iterator[tuple[_Sent, bytes | None]]:
-        """Send packets, two at a time; yield each with its answer, or None if it has none."""
-        waiting: deque[_Sent] = deque()
-        again: deque[_Sent] = deque()
-        lost = 0
-        while True:
-            while len(waiting) < 2:
-                sent = again.popleft() if again else next(packets, None)
-                if sent is None:
-                    break
-                # The board cannot listen to the end of a packet while it still speaks: one that is
-                # shorter than the answer before waits for that.
-                if waiting and len(sent.payload) <= waiting[-1].expect:
-                    again.appendleft(sent)
-                    break
-                self._send(sent, sum(each.size for each in waiting))
-                waiting.append(sent)
-            if not waiting:
-                return
-            answer = self._hear(waiting[0].due)
-            if answer is not None and answer.kind != Answer.REFUSED:
-                for sent in waiting:
-                    if sent.is_answered_by(answer):
-                        # Those before it that are not answered yet were dropped, and will be due.
-                        waiting.remove(sent)
-                        self._count = min(self._most, self._count + 1)
-                        lost = 0
-                        yield sent, answer.payload
-                        break
-                continue
-            blamed = self._blame(waiting, answer)
-            if answer is not None:
-                lost = 0
-            # Something went wrong: let the board become quiet, then say all that is open again,
-            # in smaller pieces.
-            self._settle(2 if waiting[0].tries > 2 else 1)
-            self._count = max(1, self._count // 2)
-            failed = [sent for sent in blamed if sent.count == 1 and sent.tries >= self.tries]
-            for sent in reversed(waiting):
-                if sent not in failed:
-                    parts = self._parts(sent) if sent in blamed else [sent]
-                    again.extendleft(reversed(parts))
-                    self.retries += len(parts)
-            waiting.clear()
-            lost += bool(failed) and answer is None
-            for sent in failed:
-                yield sent, None
-            # Nothing at all comes back any more: the rest would wait for hours.
-            if lost >= _SILENT:
-                for sent in (*again, *packets):
-                    yield replace(sent, trouble="the board fell silent"), None
-                return
-
-    def _blame(self, waiting: "deque[_Sent]", refusal: Packet | None) -> list[_Sent]:
-        """Return the packets that failed, and note why.
-
-        Without an answer it is the one that was due. A refusal bears a number that may be damaged
-        itself: if it is nobody's, it was any of them.
-        """
-        if refusal is None:
-            return [waiting[0]]
-        code = refusal.payload[0] if refusal.payload else 0
-        words = Reason(code).words if code in list(Reason) else f"for reason {code}"
-        blamed = [sent for sent in waiting if sent.number == refusal.number] or list(waiting)
-        for sent in blamed:
-            sent.trouble = f"the board refused it: {words}"
-        return blamed
-
-    # Packets in
-
-    def _hear(self, due: float) -> Packet | None:
-        """Return the next packet of the board, or None if none comes in time."""
-        while not self._heard:
-            left = due - time.monotonic()
-            if left <= 0:
-                return None
-            self._heard += self._parser.feed(self._read(min(left, 0.1)))
-        return self._heard.popleft()
-
-    def _read(self, timeout: float) -> bytes:
-        """Return what has come; wait for it, but not longer than this."""
-        self._port.timeout = timeout
-        data = self._port.read(1)
-        if data:
-            self._port.timeout = 0
-            data += self._port.read(65536)
-        return data
-
-    def _settle(self, times: int = 1) -> None:
-        """Wait until the line has been quiet for long enough that the board listens again."""
-        pause = 0.02 + times * self._seconds_per_byte * PATIENCE / 10
-        quiet_since = started = time.monotonic()
-        while time.monotonic() - quiet_since < pause:
-            if self._read(0.01):
-                quiet_since = time.monotonic()
-                if quiet_since - started > _NEVER_QUIET + 4 * pause:
-                    raise LinkFailed("The port is never quiet: something else is sending on it")
-        self._heard.clear()
-        self._parser.clear()
-
     def _identify(self) -> Identity:
         """Ask who is there; the time that it takes tells how fast the line is."""
-        self._settle()
-        for sent, payload in self._converse(iter([self._sent(Command.IDENTIFY, IDENTITY_BYTES)])):
+        talk = self.conversation
+        talk.settle()
+        for sent, payload in talk.converse(iter([talk.packet(Command.IDENTIFY, IDENTITY_BYTES)])):
             if payload is None:
                 raise LinkFailed(f"No sbnn-hw board answers ({sent.trouble})")
             took = (time.monotonic() - sent.at) / sent.size
-            self._seconds_per_byte = max(took, self._seconds_per_byte)
+            talk.seconds_per_byte = max(took, talk.seconds_per_byte)
             try:
                 return Identity.from_bytes(payload)
             except OtherVersion as error:
@@ -424,17 +206,11 @@ class Board:
 @contextmanager
 def open_board(
     name: str, *, baud: int | None = None, timeout: float = 1.0, tries: int = 8
-) -> Iterator[Board]:
-    """Open the board on a port, at a rate, or at whichever of the usual rates it answers.
+) -> Iterator[Link]:
+    """Open the link to a board on a port, at a rate or at whichever usual one it answers.
 
-    Parameters
-    ----------
-    name : str
-        The port, such as ``/dev/ttyUSB1`` or ``COM3``.
-    baud : int, optional
-        Bits a second.
-    timeout, tries
-        As in :class:`Board`.
+    ``name`` is the port, such as ``/dev/ttyUSB1`` or ``COM3``. ``timeout`` and ``tries`` are as in
+    :class:`Link`.
     """
     try:
         import serial
@@ -443,17 +219,17 @@ def open_board(
             "Talking to a board needs pyserial (pip install 'sbnn-hw[host]')"
         ) from None
     try:
-        board = _find_board(serial, name, baud, timeout, tries)
+        link = _find_link(serial, name, baud, timeout, tries)
         try:
-            yield board
+            yield link
         finally:
-            board.close()
+            link.close()
     except serial.SerialException as error:
         raise LinkFailed(f"Port {name} disappeared, or another program uses it: {error}") from None
 
 
-def _find_board(serial: Any, name: str, baud: int | None, timeout: float, tries: int) -> Board:
-    """Return the board on a port, at the first rate at which it answers."""
+def _find_link(serial: Any, name: str, baud: int | None, timeout: float, tries: int) -> Link:
+    """Return the link to the board on a port, at the first rate at which it answers."""
     for rate in (baud,) if baud else RATES:
         try:
             # Two programs on one line would take each other's answers.
@@ -472,9 +248,9 @@ def _find_board(serial: Any, name: str, baud: int | None, timeout: float, tries:
             ) from None
         try:
             # While rates are tried, a board that is there answers the first time.
-            board = Board(port, baud=rate, timeout=timeout, tries=tries if baud else 1)
-            board.tries = tries
-            return board
+            link = Link(port, baud=rate, timeout=timeout, tries=tries if baud else 1)
+            link.conversation.tries = tries
+            return link
         except LinkFailed as error:
             port.close()
             if isinstance(error, _OtherVersion):

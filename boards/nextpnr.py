@@ -1,4 +1,4 @@
-"""ECP5 and iCE40: synthesis with Yosys, place and route with nextpnr, and the bitstream.
+"""Synthesis with Yosys, place and route with nextpnr, and the bitstream.
 
 Programs run in the folder of the build, under names of our choosing; what they say goes to a log
 there. The same files give the same bitstream: the seed is fixed.
@@ -13,28 +13,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sbnn_hw.boards.results import Routed, remove_files, write_bytes
+from sbnn_hw.boards.results import Routed, remove_files, write_file
 from sbnn_hw.boards.table import Board, Part
 from sbnn_hw.errors import OutputRefused, ToolFailed, ToolMissing, UsageError
-from sbnn_hw.files import write_atomically
+from sbnn_hw.families import FpgaFamily, any_of, fpga_families
+from sbnn_hw.families.programs import Router
 from sbnn_hw.tools import Chosen, choose, find_next_to
 from sbnn_hw.yosys import Counts, count_cells, find_yosys
 
 __all__ = [
-    "LEAST",
-    "SEED",
-    "Nextpnr",
-    "Synthesised",
-    "bram_blocks",
-    "choose_nextpnr",
-    "find_nextpnr",
-    "place_and_route",
-    "place_out_of_context",
-    "reason_in_log",
-    "run_tool",
-    "stage_of_path",
-    "start_log",
-    "synthesise_board",
+    "LEAST", "SEED", "Nextpnr", "Synthesised", "choose_nextpnr", "find_nextpnr", "place_and_route",
+    "place_out_of_context", "reason_in_log", "routes_without_pins", "run_tool", "stage_of_path",
+    "start_log", "synthesise_board",
 ]
 
 #: The oldest nextpnr that is taken: 0.5 stops at cells with which recent Yosys notes hierarchy.
@@ -43,32 +33,7 @@ LEAST = (0, 8)
 #: Placement starts from here, always.
 SEED = 1
 
-SYNTHESIS_LOG, ROUTE_LOG = "synthesis.log", "route.log"
-
-#: How a whole board is synthesised; its pins have buffers already.
-_SYNTHESIS = {
-    "xc7":   "synth_xilinx -family xc7 -flatten -top {top}",
-    "ecp5":  "synth_ecp5 -nowidelut -top {top}",
-    "ice40": "synth_ice40 -top {top}",
-}
-#: The same for a part without a board: the ports stay as they are.
-_WITHOUT_PINS = {"xc7": " -noiopad -noclkbuf", "ecp5": " -noiopad", "ice40": ""}
-
-_DEVICES = {
-    "LFE5U-12F": "--12k", "LFE5U-25F": "--25k", "LFE5U-45F": "--45k", "LFE5U-85F": "--85k",
-    "LFE5UM-25F": "--um-25k", "LFE5UM-45F": "--um-45k", "LFE5UM-85F": "--um-85k",
-    "LFE5UM5G-25F": "--um5g-25k", "LFE5UM5G-45F": "--um5g-45k", "LFE5UM5G-85F": "--um5g-85k",
-    "iCE40LP384": "--lp384", "iCE40LP1K": "--lp1k", "iCE40LP4K": "--lp4k", "iCE40LP8K": "--lp8k",
-    "iCE40HX1K": "--hx1k", "iCE40HX4K": "--hx4k", "iCE40HX8K": "--hx8k",
-    "iCE40UP3K": "--up3k", "iCE40UP5K": "--up5k",
-}
-_PACKAGES = {
-    "BG256": "CABGA256", "MG285": "CSFBGA285", "BG381": "CABGA381", "BG554": "CABGA554",
-    "BG756": "CABGA756", "TG144": "TQFP144",
-}
-#: The default router of ECP5 takes many times as long on networks, whose nets have many readers.
-_ROUTER = {"ecp5": ("--router", "router2"), "ice40": ()}
-_PACKERS = {"ecp5": "ecppack", "ice40": "icepack"}
+SYNTHESIS_LOG, ROUTE_LOG, REPORT = "synthesis.log", "route.log", "route.json"
 
 
 @dataclass(frozen=True)
@@ -79,20 +44,26 @@ class Nextpnr:
     pack: str
 
 
-def choose_nextpnr(family: str) -> Chosen:
+def _router(family: FpgaFamily) -> Router:
+    if family.router is None:
+        known = any_of([each.name for each in fpga_families() if each.router is not None])
+        raise UsageError(f"Family for nextpnr must be {known}, not {family.name!r}")
+    return family.router
+
+
+def choose_nextpnr(family: FpgaFamily) -> Chosen:
     """Return the nextpnr for a family: a recent one of the system, or the Python package's."""
-    if family not in _PACKERS:
-        raise UsageError(f"Family for nextpnr must be ecp5 or ice40, not {family!r}")
+    router = _router(family)
     return choose(
-        f"nextpnr-{family}", LEAST, package=f"yowasp-nextpnr-{family}", partner=_PACKERS[family]
+        router.program, LEAST, package=f"yowasp-{router.program}", partner=router.packer
     )
 
 
-def find_nextpnr(family: str) -> Nextpnr:
+def find_nextpnr(family: FpgaFamily) -> Nextpnr:
     """Return nextpnr and the packer for a family, both from the same place."""
     place = choose_nextpnr(family).path
     prefix = "yowasp-" if Path(place).name.startswith("yowasp-") else ""
-    pack = find_next_to(place, f"{prefix}{_PACKERS[family]}")
+    pack = find_next_to(place, f"{prefix}{_router(family).packer}")
     assert pack is not None
     return Nextpnr(place, pack)
 
@@ -118,8 +89,8 @@ def run_tool(command: Sequence[str], folder: Path, log: Path) -> int:
 
 
 def start_log(log: Path) -> None:
-    """Begin a log anew."""
-    write_atomically(log, lambda file: None)
+    """Start a new log."""
+    write_file(log, b"")
 
 
 def reason_in_log(log: Path) -> str:
@@ -140,28 +111,15 @@ class Synthesised:
 
 
 def synthesise_board(
-    files: Mapping[str, str | bytes], family: str, folder: Path, *,
+    files: Mapping[str, str | bytes], family: FpgaFamily, folder: Path, *,
     top: str = "shell", pins: bool = True, options: str = "",
 ) -> Synthesised:
     """Synthesise all sources for a family, into a netlist that nextpnr reads.
 
-    Parameters
-    ----------
-    files : mapping of str to str or bytes
-        Of these, what ends in ``.v`` and ``.il`` is read; they are written into the folder.
-    family : str
-        ``xc7``, ``ecp5`` or ``ice40``.
-    folder : Path
-        Where netlist and log go.
-    top : str
-        The top module.
-    pins : bool
-        Whether the ports are pins of the FPGA.
-    options : str
-        More words for the synthesis command; none of them from a model.
+    Of ``files``, what ends in ``.v`` and ``.il`` is written into the folder and read; netlist and
+    log go there too. ``pins`` tells whether the ports are pins of the FPGA. ``options`` are more
+    words for the synthesis command; none of them from a model.
     """
-    if family not in _SYNTHESIS:
-        raise UsageError(f"Family must be one of {', '.join(_SYNTHESIS)}, not {family!r}")
     if not re.fullmatch(r"[A-Za-z_]\w*", top, re.ASCII):
         raise ValueError(f"Top module must have a plain name, not {top!r}")
     yosys = find_yosys()
@@ -172,145 +130,110 @@ def synthesise_board(
             continue
         if not re.fullmatch(r"[a-z][a-z0-9_]*\.(v|il)", name, re.ASCII):
             raise ValueError(f"File for Yosys must be named like top.v, not {name!r}")
-        data = content.encode() if isinstance(content, str) else content
-        write_bytes(folder / name, data)
+        write_file(folder / name, content)
         reads.append(f"{kind} {name}\n")
     netlist, counts, log = folder / f"{top}.json", folder / "cells.json", folder / SYNTHESIS_LOG
-    command = _SYNTHESIS[family].format(top=top) + ("" if pins else _WITHOUT_PINS[family])
-    command = f"{command} {options}".rstrip()
-    if family == "ecp5" and not pins:
-        # Most of the time would go into names, which only a report of a board needs.
-        command += " -run begin:check\nhierarchy -check\ncheck\nblackbox =A:whitebox"
+    command = family.synthesis.board_command(top, pins=pins, options=options)
     counted = f"tee -q -o {counts.name} stat -json\nwrite_json {netlist.name}\n"
     script = "".join([*reads, command, "\n", counted])
-    write_bytes(folder / "synthesis.ys", script.encode())
+    write_file(folder / "synthesis.ys", script)
     remove_files(netlist, counts)
     start_log(log)
     status = run_tool([yosys, "-q", "-l", "yosys.log", "-s", "synthesis.ys"], folder, log)
     if status or not netlist.is_file() or not counts.is_file():
         raise ToolFailed(f"Yosys failed: {reason_in_log(log)} (its output is in {log})")
-    return Synthesised(netlist, count_cells(counts.read_text(encoding="utf-8")))
+    return Synthesised(netlist, count_cells(counts.read_text(encoding="utf-8"), family))
 
 
-def bram_blocks(counts: Counts, family: str) -> float:
-    """Return the memory blocks that a design takes, in the unit of :class:`Capacity`.
-
-    On 7-series two blocks of 18 kbit share one of 36.
-    """
-    halves = counts.cells.get("RAMB18E1", 0) if family == "xc7" else 0
-    return counts.brams - halves / 2
-
-
-def _device(part: Board | Part) -> list[str]:
-    if part.device not in _DEVICES:
+def _device(part: Board | Part) -> tuple[str, ...]:
+    found = _router(part.family).select(part.device, part.package, part.speed)
+    if found is None:
         raise UsageError(f"nextpnr does not know the device {part.device}")
-    if part.family == "ecp5":
-        return [_DEVICES[part.device], "--package", _PACKAGES[part.package], "--speed", part.speed]
-    return [_DEVICES[part.device], "--package", part.package.lower()]
+    return found
 
 
 def place_and_route(
-    folder: Path, board: Board, *, clock_hz: int, stages: Iterable[str] = (), name: str = "shell",
-    seed: int = SEED,
+    folder: Path, board: Board, *, clock_hz: int, stages: Iterable[str] = ()
 ) -> Routed:
     """Place and route a synthesised board, and pack its bitstream.
 
     The folder has the netlist that :func:`synthesise_board` wrote, and the pins that
     :func:`sbnn_hw.boards.platform.prepare_board` gave.
 
-    Parameters
-    ----------
-    folder : Path
-        Where everything is and goes.
-    board : Board
-        What to build for.
-    clock_hz : int
-        The clock to meet. That it is not met is told by the result.
-    stages : iterable of str
-        The names of the network's modules, to tell the worst path's from.
-    name : str
-        The top module.
-    seed : int
-        Where placement starts.
+    That the clock is not met is told by the result. ``stages`` are the names of the network's
+    modules, to tell the worst path's from.
     """
-    tools = find_nextpnr(board.family)
-    log, report = folder / ROUTE_LOG, folder / "route.json"
-    routed = folder / f"{name}.{'config' if board.family == 'ecp5' else 'asc'}"
-    bitstream = folder / f"{name}.{'bit' if board.family == 'ecp5' else 'bin'}"
-    pins, output = ("--lpf", "--textcfg") if board.family == "ecp5" else ("--pcf", "--asc")
-    remove_files(report, routed, bitstream)
-    start_log(log)
-    status = run_tool(
-        [
-            tools.place, *_device(board), *_ROUTER[board.family], "--json", f"{name}.json",
-            pins, f"{name}.{pins[2:]}", output, routed.name, *_common(clock_hz, report, seed),
-        ],
-        folder, log,
-    )
-    if status or not routed.is_file() or not report.is_file():
-        raise ToolFailed(
-            f"nextpnr could not place and route the design for {board.name}: {reason_in_log(log)} "
-            f"(its output is in {log})"
-        )
+    tools, router = find_nextpnr(board.family), _router(board.family)
+    name, log = "shell", folder / ROUTE_LOG
+    output, ending = router.routed
+    routed = folder / f"{name}.{ending}"
+    bitstream = folder / f"{name}.{board.family.bitstream}"
+    remove_files(bitstream)
+    pins = [f"--{router.pins}", f"{name}.{router.pins}", output, routed.name]
+    _place(tools, folder, board, name, clock_hz, pins, routed)
     # The packer's output counts only when it is whole.
     partial = folder / f"{name}.part"
-    command = (
-        [tools.pack, *board.pack, "--input", routed.name, "--bit", partial.name]
-        if board.family == "ecp5"
-        else [tools.pack, *board.pack, routed.name, partial.name]
-    )
-    status = run_tool(command, folder, log)
+    arguments = [word.format(routed=routed.name, bitstream=partial.name) for word in router.pack]
+    status = run_tool([tools.pack, *board.pack, *arguments], folder, log)
     if status or not partial.is_file():
         partial.unlink(missing_ok=True)
         raise ToolFailed(
-            f"{_PACKERS[board.family]} could not pack the bitstream: {reason_in_log(log)} "
+            f"{router.packer} could not pack the bitstream: {reason_in_log(log)} "
             f"(its output is in {log})"
         )
     partial.replace(bitstream)
-    return _read_report(report, log, clock_hz, stages, bitstream, tools.place)
+    return _read_report(folder, clock_hz, stages, bitstream, tools.place)
+
+
+def routes_without_pins(family: FpgaFamily) -> bool:
+    """Whether nextpnr routes a design of a family that has no pins."""
+    return family.router is not None and family.router.out_of_context
 
 
 def place_out_of_context(
-    folder: Path, part: Part, *, clock_hz: int, stages: Iterable[str] = (), name: str = "top_axi",
-    seed: int = SEED,
+    folder: Path, part: Part, *, clock_hz: int, stages: Iterable[str] = (), name: str = "top_axi"
 ) -> Routed:
-    """Place and route a design without pins on an ECP5, to learn how fast it is."""
-    if part.family != "ecp5":
+    """Place and route a design without pins, to learn how fast it is."""
+    if not routes_without_pins(part.family):
+        titles = [each.title for each in fpga_families() if routes_without_pins(each)]
         raise UsageError(
-            f"Timing without a board can be measured only for ECP5 parts, and {part.name} is not "
-            f"one"
+            f"Timing without a board can be measured only for {any_of(titles)} parts, and "
+            f"{part.name} is not one"
         )
-    tools = find_nextpnr("ecp5")
-    log, report = folder / ROUTE_LOG, folder / "route.json"
-    remove_files(report)
+    tools = find_nextpnr(part.family)
+    _place(tools, folder, part, name, clock_hz, ["--out-of-context"])
+    return _read_report(folder, clock_hz, stages, None, tools.place)
+
+
+def _place(
+    tools: Nextpnr, folder: Path, target: Board | Part, name: str, clock_hz: int, more: list[str],
+    *outputs: Path,
+) -> None:
+    """Place and route a netlist, which makes a report and the outputs."""
+    log, report = folder / ROUTE_LOG, folder / REPORT
+    remove_files(report, *outputs)
     start_log(log)
     status = run_tool(
         [
-            tools.place, *_device(part), *_ROUTER["ecp5"], "--json", f"{name}.json",
-            "--out-of-context", *_common(clock_hz, report, seed),
+            tools.place, *_device(target), *_router(target.family).options,
+            "--json", f"{name}.json", *more,
+            "--freq", f"{clock_hz / 1e6:.6f}", "--seed", str(SEED), "--timing-allow-fail",
+            "--report", report.name,
         ],
         folder, log,
     )
-    if status or not report.is_file():
+    if status or not all(path.is_file() for path in (report, *outputs)):
         raise ToolFailed(
-            f"nextpnr could not place and route the design for {part.name}: {reason_in_log(log)} "
-            f"(its output is in {log})"
+            f"nextpnr could not place and route the design for {target.name}: "
+            f"{reason_in_log(log)} (its output is in {log})"
         )
-    return _read_report(report, log, clock_hz, stages, None, tools.place)
-
-
-def _common(clock_hz: int, report: Path, seed: int) -> list[str]:
-    return [
-        "--freq", f"{clock_hz / 1e6:.6f}", "--seed", str(seed), "--timing-allow-fail",
-        "--report", report.name,
-    ]
 
 
 def _read_report(
-    report: Path, log: Path, clock_hz: int, stages: Iterable[str], bitstream: Path | None, tool: str
+    folder: Path, clock_hz: int, stages: Iterable[str], bitstream: Path | None, tool: str
 ) -> Routed:
     try:
-        found = json.loads(report.read_text(encoding="utf-8"))
+        found = json.loads((folder / REPORT).read_text(encoding="utf-8"))
         clocks = {
             name: float(entry["achieved"]) for name, entry in found.get("fmax", {}).items()
         }
@@ -328,7 +251,7 @@ def _read_report(
         fmax,
         fmax is None or fmax * 1e6 >= clock_hz * (1 - 1e-9),
         stage_of_path(_worst_path(paths, slowest), stages),
-        log,
+        folder / ROUTE_LOG,
         used,
         Path(tool).name,
     )

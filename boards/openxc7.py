@@ -21,45 +21,32 @@ from sbnn_hw.boards.nextpnr import (
     start_log,
     synthesise_board,
 )
-from sbnn_hw.boards.results import Prepared, Routed, remove_files
+from sbnn_hw.boards.results import Prepared, Routed, remove_files, write_file
 from sbnn_hw.boards.table import Board
 from sbnn_hw.errors import ToolFailed, ToolMissing, UsageError
-from sbnn_hw.files import write_atomically
 from sbnn_hw.yosys import Counts
 
 __all__ = [
-    "Openxc7",
-    "constraints_for_nextpnr",
-    "find_openxc7",
-    "require_openxc7",
-    "run_openxc7",
+    "Openxc7", "constraints_for_nextpnr", "find_openxc7", "require_openxc7", "run_openxc7",
 ]
 
 _PROGRAMS = ("nextpnr-xilinx", "fasm2frames", "xc7frames2bit")
-_FAMILIES = {"xc7a": "artix7", "xc7k": "kintex7", "xc7s": "spartan7", "xc7z": "zynq7"}
+_DATABASES = {"xc7a": "artix7", "xc7k": "kintex7", "xc7s": "spartan7", "xc7z": "zynq7"}
 
 
 @dataclass(frozen=True)
 class Openxc7:
-    """The programs and databases that make a bitstream for one device.
+    """The programs and databases that make a bitstream for one device."""
 
-    Parameters
-    ----------
-    place, frames, pack : str
-        nextpnr-xilinx, fasm2frames and xc7frames2bit.
-    chip : Path
-        nextpnr's database of the device.
-    database : Path
-        prjxray's, of the family.
-    part : str
-        The part as prjxray calls it: commercial grade, plain speed.
-    """
-
+    #: nextpnr-xilinx, fasm2frames and xc7frames2bit.
     place: str
     frames: str
     pack: str
+    #: nextpnr's database of the device.
     chip: Path
+    #: prjxray's, of the family.
     database: Path
+    #: The part as prjxray calls it: commercial grade, plain speed.
     part: str
 
 
@@ -79,7 +66,7 @@ def find_openxc7(board: Board) -> Openxc7 | None:
 
 def require_openxc7(board: Board) -> Openxc7:
     """Return openXC7 for a board's device, or say which piece of it is missing."""
-    if board.family != "xc7":
+    if "openxc7" not in board.family.toolchains:
         raise UsageError(f"openXC7 is for 7-series boards, and {board.name} is not one")
     cure = "install openXC7 (https://github.com/openXC7), or use Vivado"
     place, frames, pack = (_find(name, cure) for name in _PROGRAMS)
@@ -94,7 +81,7 @@ def require_openxc7(board: Board) -> Openxc7:
             f"folder"
         )
     part = f"{die}{board.package}-{board.speed[:1]}"
-    family = _FAMILIES[board.device[:4]]
+    family = _DATABASES[board.device[:4]]
     roots = [Path(root) for root in [os.environ.get("PRJXRAY_DB_DIR")] if root]
     roots += [share / "prjxray-db", share / "external" / "prjxray-db"]
     database = next(
@@ -147,14 +134,14 @@ def run_openxc7(
     name = prepared.name
     # A folder of its own: Vivado's project lies beside it and has other constraints.
     folder.mkdir(parents=True, exist_ok=True)
-    made = synthesise_board(prepared.files, "xc7", folder, top=name, options="-abc9")
+    made = synthesise_board(prepared.files, board.family, folder, top=name, options="-abc9")
     if pairs := made.counts.cells.get("LUT6_2", 0):
         raise ValueError(
             f"{pairs} LUT6_2 are left; generate the design with split pairs for openXC7"
         )
     source = prepared.files[f"{name}.xdc"]
     text = constraints_for_nextpnr(source if isinstance(source, str) else source.decode())
-    write_atomically(folder / f"{name}.xdc", lambda file: file.write(text.encode()))
+    write_file(folder / f"{name}.xdc", text)
 
     log, bitstream = folder / ROUTE_LOG, folder / f"{name}.bit"
     partial = folder / f"{name}.part"

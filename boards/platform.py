@@ -1,4 +1,4 @@
-"""The top of a board: clock, reset, serial line and LEDs around the shell, as files for synthesis.
+"""The top of a board: clock, reset, line and LEDs around the shell, as files for synthesis.
 
 Amaranth and amaranth-boards know the pins; nothing of them is needed before a board is built for.
 """
@@ -7,16 +7,15 @@ import importlib
 import re
 import warnings
 from collections.abc import Callable, Mapping
-from fractions import Fraction
 from typing import Any
 
 from amaranth import *
 from amaranth.build import Attrs, Clock, Pins, Resource, Subsignal
 from amaranth.lib import io
 from amaranth.lib.cdc import ResetSynchronizer
-from amaranth.vendor import LatticeECP5Platform, SiliconBluePlatform, XilinxPlatform
 
 from sbnn_hw.boards.clocks import ClockPlan
+from sbnn_hw.boards.links import SPI
 from sbnn_hw.boards.results import Prepared
 from sbnn_hw.boards.table import Board
 from sbnn_hw.boards.vivado import build_scripts
@@ -32,29 +31,13 @@ NAME = "shell"
 #: 3 µs, and clocks settle.
 _RESET_SECONDS = 15e-6
 
-#: The resource that the pins of a header get.
+#: The resources that the pins of headers get.
 _HEADER = "sbnn_uart"
+_SPI = "sbnn_spi"
 _HELD = "sbnn_high"
 
-#: What each family calls the standard of a pin, and the one for headers.
-_STANDARD = {
-    "xc7":   ("IOSTANDARD", "LVCMOS33"),
-    "ecp5":  ("IO_TYPE", "LVCMOS33"),
-    "ice40": ("IO_STANDARD", "SB_LVCMOS"),
-}
-
-_VENDORS = {
-    "xc7":   XilinxPlatform,
-    "ecp5":  LatticeECP5Platform,
-    "ice40": SiliconBluePlatform,
-}
-
-#: Written by Amaranth, but of no use here: commands are run without its scripts, save Vivado's.
-_LEFT_OUT = {
-    "xc7":   (f"{NAME}.debug.v", f"build_{NAME}.json"),
-    "ecp5":  (f"{NAME}.debug.v", f"build_{NAME}.json", f"build_{NAME}.sh", f"build_{NAME}.bat"),
-    "ice40": (f"{NAME}.debug.v", f"build_{NAME}.json", f"build_{NAME}.sh", f"build_{NAME}.bat"),
-}
+#: Written by Amaranth, but of no use here: commands are run without its scripts.
+_LEFT_OUT = (f"{NAME}.debug.v", f"build_{NAME}.json", f"build_{NAME}.sh", f"build_{NAME}.bat")
 
 
 def _clock_signal(name):
@@ -68,15 +51,8 @@ class BoardTop(Elaboratable):
     Domain ``sync`` runs from the oscillator or a PLL. It is in reset until 15 µs after the PLL
     has locked and the reset button, where there is one, has been let go.
 
-    Parameters
-    ----------
-    board : Board
-        Where the pins are.
-    plan : ClockPlan
-        The clock, and the serial line's divisor.
-    shell_factory : callable
-        Takes ``clocks_per_bit`` and ``led_count``; returns a component with ``rx``, ``tx`` and
-        ``leds``, which has a synchroniser for ``rx`` of its own.
+    ``shell_factory`` takes ``clocks_per_bit`` and ``led_count``. It returns a component with
+    ``leds`` and the pins of the plan's line, which has synchronisers for its inputs of its own.
     """
 
     def __init__(self, board, plan, shell_factory):
@@ -97,8 +73,7 @@ class BoardTop(Elaboratable):
         else:
             locked = Signal()
             self._add_pll(m, clock_port, clock, locked)
-            if board.family != "xc7":
-                # Vivado derives the constraint of a PLL's output from that of its input.
+            if not board.family.platform.derives_clocks:
                 platform.add_clock_constraint(clock, float(plan.pll.clock_out))
 
         self._add_reset(m, platform, clock, locked)
@@ -106,13 +81,10 @@ class BoardTop(Elaboratable):
         shell = self._factory(plan.baud.divisor, len(board.leds))
         m.submodules.shell = shell
 
-        uart = platform.request("uart" if board.uart is None else _HEADER, dir="-")
-        m.submodules.rx_buffer = rx_buffer = io.Buffer("i", uart.rx)
-        m.submodules.tx_buffer = tx_buffer = io.Buffer("o", uart.tx)
-        m.d.comb += [
-            shell.rx.eq(rx_buffer.i),
-            tx_buffer.o.eq(shell.tx),
-        ]
+        if plan.link is SPI:
+            self._add_spi(m, platform, shell)
+        else:
+            self._add_uart(m, platform, shell)
 
         requested = {}
         for number, led in enumerate(board.leds):
@@ -132,10 +104,37 @@ class BoardTop(Elaboratable):
 
         return m
 
+    def _add_uart(self, m, platform, shell):
+        uart = platform.request("uart" if self._board.uart is None else _HEADER, dir="-")
+        m.submodules.rx_buffer = rx_buffer = io.Buffer("i", uart.rx)
+        m.submodules.tx_buffer = tx_buffer = io.Buffer("o", uart.tx)
+        m.d.comb += [
+            shell.rx.eq(rx_buffer.i),
+            tx_buffer.o.eq(shell.tx),
+        ]
+
+    def _add_spi(self, m, platform, shell):
+        spi = platform.request(_SPI, dir="-")
+        m.submodules.cs_buffer = cs_buffer = io.Buffer("i", spi.cs)
+        m.submodules.sck_buffer = sck_buffer = io.Buffer("i", spi.sck)
+        m.submodules.mosi_buffer = mosi_buffer = io.Buffer("i", spi.mosi)
+        m.submodules.miso_buffer = miso_buffer = io.Buffer("o", spi.miso)
+        m.submodules.ready_buffer = ready_buffer = io.Buffer("o", spi.ready)
+        m.d.comb += [
+            # Its pin is not inverted: the shell itself takes it low.
+            shell.cs_n.eq(cs_buffer.i),
+            shell.sck.eq(sck_buffer.i),
+            shell.mosi.eq(mosi_buffer.i),
+            miso_buffer.o.eq(shell.miso),
+            miso_buffer.oe.eq(shell.miso_oe),
+            ready_buffer.o.eq(shell.ready),
+        ]
+
     def _distribute(self, m, source, clock):
         """Put a clock on a global net."""
-        if self._board.family == "xc7":
-            m.submodules.clk_global = Instance("BUFG", i_I=source, o_O=clock)
+        buffer = self._board.family.platform.clock_buffer
+        if buffer:
+            m.submodules.clk_global = Instance(buffer, i_I=source, o_O=clock)
         else:
             # Here the tools do so by themselves.
             m.d.comb += clock.eq(source)
@@ -169,71 +168,25 @@ class BoardTop(Elaboratable):
         m.d.comb += sync.rst.eq(reset)
 
     def _add_pll(self, m, port, clock, locked):
-        pll = self._plan.pll
-        settings = pll.settings
-        if pll.primitive == "SB_PLL40":
-            self._add_ice40_pll(m, port, clock, locked)
-            return
-        m.submodules.clk_buffer = buffer = io.Buffer("i", port)
+        cell = self._board.family.pll_cell(self._plan.pll, pad=self._board.pll_pad)
         made = Signal()
         feedback = Signal()
-        if pll.primitive == "EHXPLLL":
-            m.submodules.pll = Instance("EHXPLLL",
-                a_FREQUENCY_PIN_CLKI=_megahertz(pll.clock_in),
-                a_FREQUENCY_PIN_CLKOS=_megahertz(pll.clock_out),
-                # As ecppll has them: the loop's filter.
-                a_ICP_CURRENT="12", a_LPF_RESISTOR="8",
-                a_MFG_ENABLE_FILTEROPAMP="1", a_MFG_GMCREF_SEL="2",
-                p_PLLRST_ENA="DISABLED", p_INTFB_WAKE="DISABLED", p_STDBY_ENABLE="DISABLED",
-                p_DPHASE_SOURCE="DISABLED", p_FEEDBK_PATH="CLKOP",
-                p_OUTDIVIDER_MUXA="DIVA", p_OUTDIVIDER_MUXB="DIVB",
-                p_OUTDIVIDER_MUXC="DIVC", p_OUTDIVIDER_MUXD="DIVD",
-                p_CLKI_DIV=settings["CLKI_DIV"], p_CLKFB_DIV=settings["CLKFB_DIV"],
-                p_CLKOP_ENABLE="ENABLED", p_CLKOP_DIV=settings["CLKOP_DIV"],
-                p_CLKOP_CPHASE=settings["CLKOP_DIV"] - 1, p_CLKOP_FPHASE=0,
-                p_CLKOS_ENABLE="ENABLED", p_CLKOS_DIV=settings["CLKOS_DIV"],
-                p_CLKOS_CPHASE=settings["CLKOS_DIV"] - 1, p_CLKOS_FPHASE=0,
-                i_RST=Const(0), i_STDBY=Const(0), i_CLKI=buffer.i, i_CLKFB=feedback,
-                i_PHASESEL0=Const(0), i_PHASESEL1=Const(0), i_PHASEDIR=Const(1),
-                i_PHASESTEP=Const(1), i_PHASELOADREG=Const(1), i_PLLWAKESYNC=Const(0),
-                i_ENCLKOP=Const(0),
-                o_CLKOP=feedback, o_CLKOS=made, o_LOCK=locked)
-        else:
-            fractional = pll.primitive == "MMCME2_BASE"
-            factor = settings["CLKFBOUT_MULT"]
-            divide = settings["CLKOUT0_DIVIDE"]
-            period = float(Fraction(10**9) / pll.clock_in)
-            scales = {
-                "p_CLKFBOUT_MULT_F": float(factor), "p_CLKOUT0_DIVIDE_F": float(divide),
-            } if fractional else {
-                "p_CLKFBOUT_MULT": int(factor), "p_CLKOUT0_DIVIDE": divide,
-            }
-            m.submodules.pll = Instance(pll.primitive,
-                **scales,
-                p_DIVCLK_DIVIDE=settings["DIVCLK_DIVIDE"], p_CLKIN1_PERIOD=round(period, 3),
-                i_CLKIN1=buffer.i, i_CLKFBIN=feedback, i_RST=Const(0), i_PWRDWN=Const(0),
-                o_CLKFBOUT=feedback, o_CLKOUT0=made, o_LOCKED=locked)
-        self._distribute(m, made, clock)
-
-    def _add_ice40_pll(self, m, port, clock, locked):
-        settings = self._plan.pll.settings
-        numbers = {"DIVR": 4, "DIVF": 7, "DIVQ": 3, "FILTER_RANGE": 3}
-        common = {
-            "p_FEEDBACK_PATH": "SIMPLE",
-            **{f"p_{name}": Const(settings[name], width) for name, width in numbers.items()},
-            "i_RESETB": Const(1), "i_BYPASS": Const(0),
-            "o_PLLOUTGLOBAL": clock, "o_LOCK": locked,
-        }
-        if self._board.pll_pad:
+        nets = {"clock": clock, "made": made, "feedback": feedback, "locked": locked}
+        if "pin" in cell.inputs.values():
             # The pin belongs to the PLL: no buffer may lie between.
-            m.submodules.pll = Instance("SB_PLL40_PAD", i_PACKAGEPIN=port.io, **common)
+            nets["pin"] = port.io
         else:
             m.submodules.clk_buffer = buffer = io.Buffer("i", port)
-            m.submodules.pll = Instance("SB_PLL40_CORE", i_REFERENCECLK=buffer.i, **common)
-
-
-def _megahertz(hz):
-    return f"{float(hz / 1_000_000):.6f}"
+            nets["source"] = buffer.i
+        m.submodules.pll = Instance(cell.name,
+            *(("a", name, value) for name, value in cell.attributes.items()),
+            *(("p", name, Const(*value) if isinstance(value, tuple) else value)
+              for name, value in cell.parameters.items()),
+            *(("i", pin, nets[net] if isinstance(net, str) else Const(net))
+              for pin, net in cell.inputs.items()),
+            *(("o", pin, nets[net]) for pin, net in cell.outputs.items()))
+        if "made" in cell.outputs.values():
+            self._distribute(m, made, clock)
 
 
 def _make_platform(board):
@@ -241,29 +194,33 @@ def _make_platform(board):
     if board.pins is not None:
         platform = _from_pin_file(board)()
     else:
-        module, _, name = board.platform.partition(":")
         try:
-            found = getattr(importlib.import_module(f"amaranth_boards.{module}"), name)
+            found = _find_class(f"amaranth_boards.{board.platform}")
         except ModuleNotFoundError as error:
             if (error.name or "").split(".")[0] != "amaranth_boards":
                 raise
             raise ToolMissing(
                 f"Building for {board.name} needs amaranth-boards (pip install 'sbnn-hw[flow]')"
             ) from None
-        platform = found(**({"toolchain": "Vivado"} if board.family == "xc7" else {}))
+        platform = found(**board.family.platform.options)
     if (platform.device, platform.package) != (board.device, board.package):
         raise UsageError(
             f"The table has {board.device} in {board.package} for {board.name}, but its platform "
             f"has {platform.device} in {platform.package}"
         )
 
-    attribute, standard = _STANDARD[board.family]
+    attribute, standard = board.family.platform.standard
     attrs = Attrs(**{attribute: standard if board.pins is None else board.pins.io_standard})
     if board.uart is not None:
         platform.add_resources([Resource(_HEADER, 0,
             Subsignal("rx", Pins(board.uart.rx, dir="i")),
             Subsignal("tx", Pins(board.uart.tx, dir="o")),
             attrs)])
+    if board.spi is not None:
+        directions = {"cs": "i", "sck": "i", "mosi": "i", "miso": "o", "ready": "o"}
+        platform.add_resources([Resource(_SPI, 0, *(
+            Subsignal(name, Pins(getattr(board.spi, name), dir=way, conn=board.spi.connector))
+            for name, way in directions.items()), attrs)])
     platform.add_resources([
         Resource(_HELD, number, Pins(pin, dir="o"), attrs)
         for number, pin in enumerate(board.held_high)
@@ -271,10 +228,16 @@ def _make_platform(board):
     return platform
 
 
+def _find_class(place):
+    """Return what lies at ``module:Class``."""
+    module, _, name = place.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
 def _from_pin_file(board):
     """Make a platform class from a pin file."""
     pins = board.pins
-    attribute, _ = _STANDARD[board.family]
+    attribute, _ = board.family.platform.standard
     attrs = Attrs(**{attribute: pins.io_standard})
     resources = [
         Resource("clk", 0, Pins(pins.clock_pin, dir="i"), Clock(board.clock_hz), attrs),
@@ -291,23 +254,15 @@ def _from_pin_file(board):
         "default_clk": "clk", "default_rst": None if pins.reset_pin is None else "rst",
         "resources": resources, "connectors": [],
     }
-    return type("PinFilePlatform", (_VENDORS[board.family],), described)
+    return type("PinFilePlatform", (_find_class(board.family.platform.base),), described)
 
 
 def prepare_board(board: Board, shell_factory: Callable[[int, int], Any], clock_plan: ClockPlan,
                   sources: Mapping[str, str]) -> Prepared:
     """Return everything that synthesis reads for a board; the same input gives the same bytes.
 
-    Parameters
-    ----------
-    board : Board
-        Where it shall run.
-    shell_factory : callable
-        See :class:`BoardTop`.
-    clock_plan : ClockPlan
-        See :func:`sbnn_hw.boards.clocks.plan_clock`.
-    sources : dict of str to str
-        Verilog by file name; the network is ``top.v``.
+    ``shell_factory`` is as in :class:`BoardTop`. ``sources`` are Verilog by file name; the network
+    is ``top.v``.
     """
     for name in sources:
         if not re.fullmatch(r"[a-z][a-z0-9_]*\.v", name, re.ASCII) or name == f"{NAME}.v":
@@ -315,19 +270,19 @@ def prepare_board(board: Board, shell_factory: Callable[[int, int], Any], clock_
     platform = _make_platform(board)
     for name, text in sources.items():
         platform.add_file(name, text)
-    overrides = {"synth_opts": "-nowidelut"} if board.family == "ecp5" else {}
     with writing_verilog(), warnings.catch_warnings():
         # Boards give attributes as numbers and truths, which newer releases warn of.
         warnings.simplefilter("ignore", DeprecationWarning)
         plan = platform.prepare(
-            BoardTop(board, clock_plan, shell_factory), NAME, emit_src=False, **overrides
+            BoardTop(board, clock_plan, shell_factory), NAME, emit_src=False,
+            **board.family.platform.overrides,
         )
     files = {
         name: clean(content) if name == f"{NAME}.v" else content
         for name, content in plan.files.items()
-        if name not in _LEFT_OUT[board.family]
+        if name not in _LEFT_OUT
     }
-    if board.family == "xc7":
+    if "vivado" in board.family.toolchains:
         # Amaranth's own find their files only from the folder that they are in.
         files |= build_scripts(NAME)
     return Prepared(NAME, {

@@ -25,27 +25,14 @@ makes no sense the board listens again only once the line has been quiet for as 
 
 import struct
 import zlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
+
+from sbnn_hw.design import Design
 
 __all__ = [
-    "ANSWER",
-    "IDENTITY_BYTES",
-    "OVERHEAD",
-    "PATIENCE",
-    "REQUEST",
-    "VERSION",
-    "Answer",
-    "Command",
-    "Counters",
-    "Identity",
-    "OtherVersion",
-    "Packet",
-    "Parser",
-    "Reason",
-    "Wire",
+    "ANSWER", "IDENTITY_BYTES", "IDLE", "OVERHEAD", "PATIENCE", "REQUEST", "VERSION", "Answer",
+    "Command", "Counters", "Identity", "OtherVersion", "Packet", "Parser", "Reason", "Wire",
     "pack",
 ]
 
@@ -59,6 +46,10 @@ OVERHEAD = 11
 
 #: How long a line is quiet, in bits, before a packet is given up.
 PATIENCE = 4096
+
+#: What is sent on SPI by a side that has nothing to say: no packet starts with it, and no byte that
+#: one starts with differs from it in fewer than four bits.
+IDLE = 0xFF
 
 #: The most images in one packet.
 BATCH = 16
@@ -128,12 +119,7 @@ def pack(start: int, kind: int, number: int, payload: bytes = b"") -> bytes:
 class Parser:
     """Finds packets in a stream of bytes that may have errors, and forgets all else.
 
-    Parameters
-    ----------
-    start : int
-        The byte that packets start with.
-    most : int
-        The longest payload that can be meant.
+    ``start`` is the byte that packets start with, ``most`` the longest payload that can be meant.
     """
 
     def __init__(self, start: int, most: int) -> None:
@@ -180,31 +166,22 @@ class Parser:
 
 @dataclass(frozen=True)
 class Wire:
-    """How images and results of a design look on the wire.
+    """How images and results of a design look on the wire."""
 
-    Parameters
-    ----------
-    shape : tuple of int
-        Of an image: height, width and channels, or one length.
-    value_bits : int
-        Bits of each value.
-    index_bits, score_bits, classes : int
-        Of a result: bits of the class, bits of each score (zero if there are none), scores.
-    """
-
+    #: Of an image: height, width and channels, or one length.
     shape: tuple[int, ...]
+    #: Bits of each value.
     value_bits: int
+    #: Of a result: bits of the class, bits of each score (zero if there are none), scores.
     index_bits: int
     score_bits: int
     classes: int
 
     @classmethod
-    def of(cls, description: Mapping[str, Any]) -> "Wire":
+    def of(cls, design: Design) -> "Wire":
         """Return that of a generated design."""
-        i, o = description["input"], description["output"]
-        return cls(
-            tuple(i["shape"]), i["value_bits"], o["index_bits"], o["score_bits"], o["classes"]
-        )
+        i, o = design.input, design.output
+        return cls(i.shape, i.value_bits, o.index_bits, o.score_bits, o.classes)
 
     @property
     def value_bytes(self) -> int:
@@ -250,27 +227,18 @@ class OtherVersion(ValueError):
 
 @dataclass(frozen=True)
 class Identity:
-    """Who a board is.
+    """Who a board is."""
 
-    Parameters
-    ----------
-    network : str
-        Digest of the network, in hexadecimal digits.
-    wire : Wire
-        How its images and results look.
-    clock_hz, baud_divisor : int
-        The clock, and clocks a bit.
-    version : str
-        That of sbnn-hw which made it.
-    batch : int
-        The most images in a packet.
-    """
-
+    #: Digest of the network, in hexadecimal digits.
     network: str
+    #: How its images and results look.
     wire: Wire
+    #: The clock, and clocks a bit.
     clock_hz: int
     baud_divisor: int
+    #: The version of sbnn-hw that made it.
     version: str
+    #: The most images in a packet.
     batch: int
 
     def to_bytes(self) -> bytes:
@@ -302,20 +270,13 @@ _COUNTERS = struct.Struct("<III")
 
 @dataclass(frozen=True)
 class Counters:
-    """What a board has done since it was reset; each wraps at 2^32.
+    """What a board has done since it was reset; each wraps at 2^32."""
 
-    Parameters
-    ----------
-    images : int
-        Images that were answered.
-    busy : int
-        Cycles in which one or more were under way.
-    errors : int
-        Packets that were refused or dropped.
-    """
-
+    #: Images that were answered.
     images: int
+    #: Cycles in which one or more were under way.
     busy: int
+    #: Packets that were refused or dropped.
     errors: int
 
     @classmethod

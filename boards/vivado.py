@@ -11,21 +11,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from sbnn_hw.boards.nextpnr import run_tool, stage_of_path
+from sbnn_hw.boards.nextpnr import run_tool, stage_of_path, start_log
 from sbnn_hw.boards.results import Prepared, Routed, remove_files
 from sbnn_hw.boards.table import Part, part_family
 from sbnn_hw.errors import ToolFailed, ToolMissing, UsageError
-from sbnn_hw.files import write_atomically
 
 __all__ = [
-    "Timing",
-    "build_scripts",
-    "check_project",
-    "find_vivado",
-    "parse_timing",
-    "parse_utilisation",
-    "part_project",
-    "run_vivado",
+    "Timing", "build_scripts", "check_project", "find_vivado", "parse_timing", "parse_utilisation",
+    "part_project", "run_vivado",
 ]
 
 _TCL = """\
@@ -76,18 +69,9 @@ def part_project(
 ) -> Prepared:
     """Return a project for a part without a board: the network with AXI4-Stream, out of context.
 
-    Parameters
-    ----------
-    part : Part
-        A 7-series FPGA.
-    clock_hz : int
-        The clock to meet.
-    sources : mapping of str to str
-        Verilog by file name; one of them has the top module.
-    name : str
-        The top module; its clock is ``clk``.
+    One of the sources, Verilog by file name, has the top module ``name``; its clock is ``clk``.
     """
-    if part.family != "xc7":
+    if "vivado" not in part.family.toolchains:
         raise UsageError(f"Vivado projects are for 7-series parts, and {part.name} is not one")
     if clock_hz <= 0:
         raise UsageError(f"Clock must be above 0 Hz, not {clock_hz!r}")
@@ -130,25 +114,15 @@ def run_vivado(
 ) -> Routed:
     """Run a project, and read what it reports.
 
-    Parameters
-    ----------
-    folder : Path
-        Where the project is.
-    clock_hz : int
-        The clock to meet. That it is not met is told by the result.
-    stages : iterable of str
-        The names of the network's modules, to tell the worst path's from.
-    name : str
-        The top module.
-    bitstream : bool
-        Whether the project writes one; out of context it does not.
+    ``stages`` are the names of the network's modules, to tell the worst path's from. Out of context
+    a project writes no bitstream.
     """
     vivado = find_vivado()
     log, made = folder / f"{name}.log", folder / f"{name}.bit"
     timing, used = folder / f"{name}_timing.rpt", folder / f"{name}_utilization_place.rpt"
     said = folder / "vivado.out"
     remove_files(made, timing, used, log)
-    write_atomically(said, lambda file: None)
+    start_log(said)
     status = run_tool(
         [vivado, "-mode", "batch", "-nojournal", "-log", log.name, "-source", f"{name}.tcl"],
         folder, said,
@@ -175,26 +149,17 @@ def run_vivado(
 
 @dataclass(frozen=True)
 class Timing:
-    """What a timing summary says of the slowest path between registers.
+    """What a timing summary says of the slowest path between registers."""
 
-    Parameters
-    ----------
-    slack_ns : float, optional
-        Time left; negative if the clock is not met. None where no path is constrained.
-    fmax_mhz : float, optional
-        The clock at which nothing would be left.
-    names : tuple of str
-        The cells and nets along the path.
-    version : str, optional
-        Of Vivado.
-    hold_ns, pulse_ns : float, optional
-        Time left for holding, and of the shortest pulse.
-    """
-
+    #: Time left; negative if the clock is not met. None where no path is constrained.
     slack_ns: float | None
+    #: The clock at which nothing would be left.
     fmax_mhz: float | None
+    #: The cells and nets along the path.
     names: tuple[str, ...] = ()
+    #: The version of Vivado.
     version: str | None = None
+    #: Time left for holding, and of the shortest pulse.
     hold_ns: float | None = None
     pulse_ns: float | None = None
 
@@ -320,7 +285,7 @@ def check_project(folder: Path, name: str = "shell") -> list[str]:
                         if file.endswith(".v") and (folder / file).is_file())
     found = re.search(r"^create_project .*-part (\S+)", text, re.MULTILINE)
     try:
-        if found is None or part_family(found[1]).family != "xc7":
+        if found is None or "vivado" not in part_family(found[1]).family.toolchains:
             faults.append(f"{tcl.name} names no 7-series part")
     except UsageError:
         faults.append(f"{tcl.name} names no 7-series part")

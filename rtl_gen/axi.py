@@ -4,7 +4,7 @@ from amaranth import *
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from sbnn_hw.rtl_gen.gather import Widen
+from sbnn_hw.rtl_gen.streams import Widen
 
 __all__ = ["AxiStream", "Boxed"]
 
@@ -20,23 +20,24 @@ def axi_stream(width):
 
 
 class Boxed(wiring.Component):
-    """A network whose Verilog lies in another file, as a module called ``top``.
+    """A network whose Verilog lies in another file, as a module called ``top`` or as given.
 
     Members
     -------
     i, o
-        As those of :class:`sbnn_hw.rtl_gen.network.Network`, the output as plain bits.
+        As those of :class:`sbnn_hw.rtl_gen.datapath.Datapath`, the output as plain bits.
     """
 
-    def __init__(self, description):
-        self.beats = description["input"]["beats"]
+    def __init__(self, design, module="top"):
+        self._module = module
+        self.beats = design.input.beats
         super().__init__({
-            "i": In(stream.Signature(description["input"]["width"])),
-            "o": Out(stream.Signature(description["output"]["width"])),
+            "i": In(stream.Signature(design.input.width)),
+            "o": Out(stream.Signature(design.output.width)),
         })
 
     def elaborate(self, platform):
-        return Instance("top",
+        return Instance(self._module,
             i_clk=ClockSignal(), i_rst=ResetSignal(),
             i_i__payload=self.i.payload, i_i__valid=self.i.valid, o_i__ready=self.i.ready,
             o_o__payload=self.o.payload, o_o__valid=self.o.valid, i_o__ready=self.o.ready)
@@ -60,6 +61,13 @@ class AxiStream(wiring.Component):
         Results: the class in the lowest bits, scores above.
     misframed : :py:`Out(1)`
         Whether a ``tlast`` was out of place.
+
+    Attributes
+    ----------
+    words : int
+        Words that make an image.
+    index : Signal
+        The number, in its image, of the word that comes next.
     """
 
     def __init__(self, network, width=None):
@@ -69,6 +77,8 @@ class AxiStream(wiring.Component):
         if self._width % 8:
             raise ValueError(f"Width must be in whole bytes, not {self._width!r} bits")
         self._words = -(-beat // self._width)
+        self.words = self._words * network.beats
+        self.index = Signal(range(self.words))
         super().__init__({
             "s_axis": In(axi_stream(self._width)),
             "m_axis": Out(axi_stream(8 * -(-len(Value.cast(network.o.payload)) // 8))),
@@ -98,8 +108,7 @@ class AxiStream(wiring.Component):
             network.o.ready.eq(self.m_axis.tready),
         ]
 
-        words = self._words * network.beats
-        index = Signal(range(words))
+        index, words = self.index, self.words
         with m.If(self.s_axis.tvalid & self.s_axis.tready):
             m.d.sync += index.eq(Mux(index == words - 1, 0, index + 1))
             with m.If(self.s_axis.tlast != (index == words - 1)):

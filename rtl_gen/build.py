@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 
-from sbnn_hw.rtl_gen.heap import Family, Move, apply_free, free_move, outgoing, plan
+from sbnn_hw.cost.heap import Move, apply_free, free_move, outgoing, plan
+from sbnn_hw.cost.prices import choosing
+from sbnn_hw.families import Family
 from sbnn_hw.rtl_gen.logic import FALSE, TRUE, Logic, table_of
 
-__all__ = ["Columns", "add_up", "gather_columns", "look_up", "look_up_cost", "reaches", "select"]
+__all__ = ["Columns", "add_up", "gather_columns", "look_up", "reaches", "select"]
 
 #: How many chains in a row may wait for one bit: the more, the cheaper sums are, and the deeper.
 CHAINED = 12
@@ -262,27 +264,11 @@ def look_up(logic: Logic, answers: int, bits: Sequence[int], family: Family) -> 
     """Return the literal of any function of literals: its parts, and a choice among them."""
     if len(bits) <= family.inputs:
         return logic.table(answers, bits)
-    chosen = _choosing(len(bits), family)
+    chosen = choosing(len(bits), family.look_up)
     size = 1 << len(bits) - chosen
     parts = [answers >> n * size & (1 << size) - 1 for n in range(1 << chosen)]
     ends = [look_up(logic, part, bits[:-chosen], family) for part in parts]
     return select(logic, ends, bits[-chosen:], family)
-
-
-def look_up_cost(inputs: int, family: Family) -> int:
-    """Return the most tables that :func:`look_up` takes."""
-    if inputs <= family.inputs:
-        return 1
-    chosen = _choosing(inputs, family)
-    return 1 + (look_up_cost(inputs - chosen, family) << chosen)
-
-
-def _choosing(inputs: int, family: Family) -> int:
-    """Return how many bits choose among parts: a table of six inputs has room for two of them.
-
-    One too many inputs are two parts, not four: three tables, not five.
-    """
-    return 2 if family.inputs >= 6 and (inputs - family.inputs) % 2 == 0 else 1
 
 
 def select(logic: Logic, options: Sequence[int], number: Sequence[int], family: Family) -> int:

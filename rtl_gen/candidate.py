@@ -2,18 +2,28 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from types import MappingProxyType
+from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
+from sbnn_hw.cost.cost import Cost
 from sbnn_hw.errors import ModelRejected
-from sbnn_hw.netlist import Edge, Stage
-from sbnn_hw.rtl_gen.core import Core, Tables
-from sbnn_hw.rtl_gen.gather import Gather
-from sbnn_hw.rtl_gen.heap import FAMILIES
+from sbnn_hw.families import Family, find_family
+from sbnn_hw.netlist import Edge, Operation, Stage
 from sbnn_hw.rtl_gen.options import Options
+from sbnn_hw.rtl_gen.parts.gather import Gather
+from sbnn_hw.rtl_gen.parts.part import Part, Times
+from sbnn_hw.rtl_gen.parts.tables import Function, Tables
 
-__all__ = ["Arrival", "Candidate", "Place", "candidates_of", "choose", "gather", "realises"]
+__all__ = [
+    "ESTIMATES", "Arrival", "Candidate", "Estimated", "Place", "candidates_of", "choose",
+    "estimates", "gather", "realises",
+]
+
+Op = TypeVar("Op", bound=Operation)
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,15 +44,15 @@ class Arrival:
     """
 
     raster: bool
-    times: np.ndarray
+    times: Times
     between: int = 1
     gathered: tuple[str, Edge] | None = None
 
-    def after(self, parts: Iterable[Core]) -> "Arrival":
-        """Return how the outputs of cores in a chain come."""
+    def after(self, parts: Iterable[Part]) -> "Arrival":
+        """Return how the outputs of parts in a chain come."""
         times, between = self.times, self.between
-        for core in parts:
-            times, between = core.times(times), core.gap(between)
+        for part in parts:
+            times, between = part.times(times), part.gap(between)
         return replace(self, times=times, between=between, gathered=None)
 
 
@@ -52,34 +62,29 @@ class Candidate:
 
     Parameters
     ----------
-    parts : mapping of str to Core
-        Cores in a chain, by name; the last one bears the stage's name. None where the stage is
+    parts : mapping of str to Part
+        Parts in a chain, by name; the last one bears the stage's name. None where the stage is
         left to the one behind it.
     connections : int
         The connections that were wired, found by following the tables.
     counted : int
         The inputs that q is the sum of, where the stage reads q.
-    unread : tuple of int
-        Bits that nothing reads and that are not built.
     arrival : Arrival, optional
         How its outputs come, where the parts do not tell.
     """
 
-    parts: Mapping[str, Core]
+    parts: Mapping[str, Part]
     connections: int = 0
     counted: int = 0
-    unread: tuple[int, ...] = ()
     arrival: Arrival | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         object.__setattr__(self, "parts", MappingProxyType(dict(self.parts)))
 
-    @property
-    def area(self) -> float:
-        """What the cores take: a table comes with two registers."""
-        tables = sum(core.tables for core in self.parts.values())
-        registers = sum(core.registers for core in self.parts.values())
-        return max(tables, registers / 2)
+    @cached_property
+    def cost(self) -> Cost:
+        """What its parts take together."""
+        return sum((part.cost for part in self.parts.values()), Cost())
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,9 +111,14 @@ class Place:
     edge: Edge
     out: Edge
     arrival: Arrival
-    read: np.ndarray
+    read: npt.NDArray[np.bool_]
     options: Options
     alone: bool = False
+
+    def operation(self, kind: type[Op]) -> Op:
+        """The stage's operation, which is of a kind that is known."""
+        assert isinstance(self.stage.operation, kind)
+        return self.stage.operation
 
     @property
     def name(self) -> str:
@@ -116,9 +126,9 @@ class Place:
         return self.stage.name
 
     @property
-    def family(self):
-        """The family's tables."""
-        return FAMILIES[self.options.family]
+    def family(self) -> Family:
+        """The family that is built for."""
+        return find_family(self.options.family)
 
     @property
     def values(self) -> int:
@@ -130,28 +140,32 @@ class Place:
         """Bits that come together."""
         return self.values * self.edge.bits
 
-    def tables(self, width, function, least=1):
-        """Return a function of some bits as a core."""
-        return Tables(width, function, family=self.options.family,
+    def tables(self, width: int, function: Function, least: int = 1) -> Tables:
+        """Return a function of some bits as tables."""
+        return Tables(width, function, family=self.family,
                       levels_per_stage=self.options.levels_per_stage,
                       split_pairs=self.options.split_pairs, least=least)
 
-    def split(self, bits):
+    def split(self, bits: list[int]) -> list[list[int]]:
         """Part literals into values."""
         size = self.edge.bits
         return [bits[n : n + size] for n in range(0, self.values * size, size)]
 
 
+#: Yields the ways to build a stage.
+Realise = Callable[[Place], Iterable[Candidate]]
+
+
 @dataclass(frozen=True)
 class _Realisation:
-    function: Callable[[Place], Iterable[Candidate]]
+    function: Realise
     gathers: bool
 
 
 _REALISATIONS: dict[str, _Realisation] = {}
 
 
-def realises(kind: str, *, gathers: bool = False):
+def realises(kind: str, *, gathers: bool = False) -> Callable[[Realise], Realise]:
     """Make a function that yields candidates the hardware of an operation, by the kind's name.
 
     Parameters
@@ -162,7 +176,7 @@ def realises(kind: str, *, gathers: bool = False):
         Whether it sees to it itself that pixels become a vector, where it reads one that is made of
         pixels. Else the vector is made in front of it.
     """
-    def enter(function):
+    def enter(function: Realise) -> Realise:
         known = _REALISATIONS.get(kind)
         if known is not None and known.function.__module__ != function.__module__:
             raise ValueError(f"Kind {kind!r} must have one realisation, not two")
@@ -172,12 +186,40 @@ def realises(kind: str, *, gathers: bool = False):
     return enter
 
 
-def gather(place: Place) -> dict[str, Core]:
+@dataclass(frozen=True)
+class Estimated:
+    """What a stage will take, and the fewest cycles between two of its outputs."""
+
+    tables: float
+    blocks: float = 0.0
+    between: int = 1
+
+
+#: Estimates a stage from its netlist; heaps are looked up to a fan-in, and grow evenly above it.
+Estimator = Callable[[Place, int], Estimated]
+
+#: By the operation's kind. What has none is laid out.
+ESTIMATES: dict[str, Estimator] = {}
+
+
+def estimates(kind: str) -> Callable[[Estimator], Estimator]:
+    """Make a function the estimate of an operation, by the kind's name."""
+    def enter(function: Estimator) -> Estimator:
+        known = ESTIMATES.setdefault(kind, function)
+        if known.__module__ != function.__module__:
+            raise ValueError(f"Kind {kind!r} must have one estimate, not two")
+        ESTIMATES[kind] = function
+        return function
+
+    return enter
+
+
+def gather(place: Place) -> dict[str, Part]:
     """Return what makes a vector of pixels, if the stage reads one that is made of them."""
     if place.arrival.gathered is None:
         return {}
     name, edge = place.arrival.gathered
-    return {name: Gather(edge.size // edge.channels, edge.channels * edge.bits)}
+    return {name: Gather(edge.size // edge.channels, edge.channels * edge.bits, place.family)}
 
 
 def candidates_of(place: Place) -> list[Candidate]:
@@ -195,4 +237,4 @@ def candidates_of(place: Place) -> list[Candidate]:
 
 def choose(candidates: Iterable[Candidate]) -> Candidate:
     """Return the candidate that takes least, the first of several that take the same."""
-    return min(candidates, key=lambda candidate: candidate.area)
+    return min(candidates, key=lambda candidate: candidate.cost.area)

@@ -1,15 +1,16 @@
 """Write tables and registers for an FPGA family."""
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from amaranth import *
 
-from sbnn_hw.rtl_gen.heap import FAMILIES
+from sbnn_hw.families import Family
+from sbnn_hw.families.tables import PairCell, TableCell
 from sbnn_hw.rtl_gen.logic import Logic
+from sbnn_hw.rtl_gen.pairing import pair_tables
 from sbnn_hw.rtl_gen.pipeline import Ranks
 
-__all__ = ["emit", "pair_tables"]
+__all__ = ["emit"]
 
 #: Registers in a row from which synthesis makes a shift register in tables.
 SHIFTED = 3
@@ -17,76 +18,12 @@ SHIFTED = 3
 WIDEST = 512
 
 
-def pair_tables(logic: Logic, nets: Iterable[int], ranks: Ranks,
-                paired: int) -> list[tuple[int, ...]]:
-    """Group tables so that two with few inputs between them share one of the FPGA's.
-
-    Those with the same inputs go together first, as the two outputs of a full adder do; then
-    small ones that share an input; then any two that are small enough. Two tables of different
-    levels never share: one may depend on the other, and through a common cell on itself.
-    """
-    groups: list[tuple[int, ...]] = []
-    waiting: dict[tuple[int, tuple[int, ...]], list[int]] = defaultdict(list)
-    for net in nets:
-        reads = logic.reads[net]
-        if len(reads) > paired:
-            groups.append((net,))
-        else:
-            waiting[ranks.rank[net], reads].append(net)
-    single: dict[tuple[int, int], list[int]] = defaultdict(list)
-    for (rank, _), same in waiting.items():
-        while len(same) > 1:
-            groups.append((same.pop(0), same.pop(0)))
-        for net in same:
-            single[rank, logic.levels[net]].append(net)
-    for nets_left in single.values():
-        groups += _pair_rest(logic, sorted(nets_left), paired)
-    return sorted(groups)
-
-
-def _pair_rest(logic: Logic, nets: Sequence[int], paired: int) -> list[tuple[int, ...]]:
-    reads = {net: frozenset(logic.reads[net]) for net in nets}
-    readers: dict[int, list[int]] = defaultdict(list)
-    for net in nets:
-        for read in logic.reads[net]:
-            readers[read].append(net)
-    mate: dict[int, int] = {}
-
-    def fits(one: int, other: int) -> bool:
-        return other != one and other not in mate and len(reads[one] | reads[other]) <= paired
-
-    # The widest first: they have the least choice.
-    for net in sorted(nets, key=lambda net: (-len(reads[net]), net)):
-        if net in mate:
-            continue
-        near = {other for read in reads[net] for other in readers[read] if fits(net, other)}
-        if near:
-            other = min(near, key=lambda other: (len(reads[net] | reads[other]), other))
-            mate[net], mate[other] = other, net
-    # What is left shares nothing: fill the tables by size alone.
-    by_size: dict[int, list[int]] = defaultdict(list)
-    for net in nets:
-        if net not in mate:
-            by_size[len(reads[net])].append(net)
-    for size in range(paired - 1, 0, -1):
-        for net in by_size[size]:
-            if net in mate:
-                continue
-            for room in range(paired - size, 0, -1):
-                other = next((other for other in by_size[room] if fits(net, other)), None)
-                if other is not None:
-                    mate[net], mate[other] = other, net
-                    break
-    return [(net, mate[net]) if net in mate else (net,) for net in nets
-            if net not in mate or net < mate[net]]
-
-
 def emit(m: Module, logic: Logic, inputs: Value, outputs: Sequence[int], ranks: Ranks,
-         enable: Value, family: str, *, split_pairs: bool = False) -> Value:
+         enable: Value, family: Family, *, split_pairs: bool = False) -> Value:
     """Add tables and registers to a module; return the last register.
 
-    Registers follow only while ``enable`` is set. With ``split_pairs`` a LUT6_2 becomes two LUT5,
-    for tools that cannot place it.
+    Registers follow only while ``enable`` is set. With ``split_pairs`` a table with two outputs
+    becomes two tables, for tools that cannot place it.
     """
     signals: dict[tuple[int, int], Value] = {}
     kept: list[list[int]] = [[] for _ in range(ranks.count + 1)]
@@ -119,12 +56,20 @@ def emit(m: Module, logic: Logic, inputs: Value, outputs: Sequence[int], ranks: 
                     signals[net, rank + 1] = bit
 
     computed = [net for net in ranks.nets if logic.reads[net]]
-    write = _Xc7(split_pairs) if family == "xc7" else _WRITERS[family]
-    for group in pair_tables(logic, computed, ranks, FAMILIES[family].paired):
+    pair = None if family.cells is None or split_pairs else family.cells.pair
+    for group in pair_tables(logic, computed, ranks, family.paired):
         rank = ranks.rank[group[0]]
-        reads = sorted({read for net in group for read in logic.reads[net]})
-        write(m, logic, group, reads, [signals[read, rank] for read in reads],
-              [signals[net, rank] for net in group])
+        if len(group) == 2 and pair is not None:
+            reads = sorted({read for net in group for read in logic.reads[net]})
+            _write_pair(m, pair, logic, group, reads, [signals[read, rank] for read in reads],
+                        [signals[net, rank] for net in group])
+            continue
+        for net in group:
+            sources = [signals[read, rank] for read in logic.reads[net]]
+            if family.cells is None:
+                m.d.comb += signals[net, rank].eq(_gates(logic.tables[net], sources))
+            else:
+                _write_table(m, family.cells, logic, net, sources, signals[net, rank])
     results = Cat(*(signals[net, max(1, ranks.count)] for net in outputs))
     if not ranks.count:
         return results
@@ -143,52 +88,35 @@ def _spread(table: int, reads: Sequence[int], over: Sequence[int]) -> int:
     )
 
 
-class _Xc7:
-    """LUT1 to LUT6, and LUT6_2 for two outputs."""
-
-    def __init__(self, split_pairs):
-        self.split_pairs = split_pairs
-
-    def __call__(self, m, logic, group, reads, sources, targets):
-        if len(group) == 2 and not self.split_pairs:
-            # With the sixth input high, O6 has the upper half of the table and O5 the lower.
-            over = [*reads, *([-1] * (5 - len(reads)))]
-            low, high = (_spread(logic.tables[net], logic.reads[net], over) for net in group)
-            pins = {f"i_I{n}": source for n, source in enumerate(sources)}
-            pins |= {f"i_I{n}": Const(0, 1) for n in range(len(sources), 5)}
-            m.submodules[f"{logic.names[group[0]]}_lut"] = Instance(
-                "LUT6_2", p_INIT=Const(high << 32 | low, 64), **pins, i_I5=Const(1, 1),
-                o_O5=targets[0], o_O6=targets[1])
-            return
-        for net, target in zip(group, targets, strict=True):
-            own = [sources[reads.index(read)] for read in logic.reads[net]]
-            pins = {f"i_I{n}": source for n, source in enumerate(own)}
-            m.submodules[f"{logic.names[net]}_lut"] = Instance(
-                f"LUT{len(own)}", p_INIT=Const(logic.tables[net], 1 << len(own)), **pins,
-                o_O=target)
+def _write_table(m, cell: TableCell, logic: Logic, net: int, sources: Sequence[Value],
+                 target: Value) -> None:
+    """Write one table; pins that it has too many are low."""
+    reads = logic.reads[net]
+    free = 0 if cell.sized else len(cell.inputs) - len(reads)
+    table = _spread(logic.tables[net], reads, [*reads, *([-1] * free)])
+    _add_cell(m, cell.name.format(len(reads)), cell.contents, logic.names[net], table,
+              dict(zip(cell.inputs, [*sources, *([Const(0, 1)] * free)], strict=False)),
+              {cell.output: target})
 
 
-class _Lut4:
-    """Tables of four inputs, for families that have no others."""
-
-    def __init__(self, name, parameter, pins, output):
-        self.name, self.parameter, self.pins, self.output = name, parameter, pins, output
-
-    def __call__(self, m, logic, group, reads, sources, targets):
-        (net,), (target,) = group, targets
-        table = _spread(logic.tables[net], reads, [*reads, *([-1] * (4 - len(reads)))])
-        pins = dict(zip(self.pins, [*sources, *([Const(0, 1)] * 4)], strict=False))
-        m.submodules[f"{logic.names[net]}_lut"] = Instance(
-            self.name, **{self.parameter: Const(table, 16), **pins, self.output: target})
+def _write_pair(m, cell: PairCell, logic: Logic, group: Sequence[int], reads: Sequence[int],
+                sources: Sequence[Value], targets: Sequence[Value]) -> None:
+    """Write two tables as one with two outputs; pins that it has too many are low."""
+    free = len(cell.inputs) - len(reads)
+    over = [*reads, *([-1] * free)]
+    low, high = (_spread(logic.tables[net], logic.reads[net], over) for net in group)
+    pins = dict(zip(cell.inputs, [*sources, *([Const(0, 1)] * free)], strict=True))
+    _add_cell(m, cell.name, cell.contents, logic.names[group[0]],
+              high << (1 << len(cell.inputs)) | low, pins | {cell.select: Const(1, 1)},
+              {cell.lower: targets[0], cell.upper: targets[1]})
 
 
-class _Generic:
-    """Plain gates, for tools that map to their own tables."""
-
-    def __call__(self, m, logic, group, reads, sources, targets):
-        for net, target in zip(group, targets, strict=True):
-            own = [sources[reads.index(read)] for read in logic.reads[net]]
-            m.d.comb += target.eq(_gates(logic.tables[net], own))
+def _add_cell(m, cell: str, contents: str, name: str, table: int, inputs: dict[str, Value],
+              outputs: dict[str, Value]) -> None:
+    m.submodules[f"{name}_lut"] = Instance(
+        cell, ("p", contents, Const(table, 1 << len(inputs))),
+        *(("i", pin, source) for pin, source in inputs.items()),
+        *(("o", pin, target) for pin, target in outputs.items()))
 
 
 def _gates(table: int, sources: Sequence[Value]) -> Value:
@@ -227,10 +155,3 @@ def _cofactors(table: int, n: int, inputs: int) -> tuple[int, int]:
         j = (i & ((1 << n) - 1)) | (i >> n + 1 << n)
         halves[i >> n & 1] |= (table >> i & 1) << j
     return halves[0], halves[1]
-
-
-_WRITERS = {
-    "ecp5":    _Lut4("LUT4", "p_INIT", ("i_A", "i_B", "i_C", "i_D"), "o_Z"),
-    "ice40":   _Lut4("SB_LUT4", "p_LUT_INIT", ("i_I0", "i_I1", "i_I2", "i_I3"), "o_O"),
-    "generic": _Generic(),
-}

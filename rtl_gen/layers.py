@@ -5,15 +5,15 @@ from functools import cached_property
 
 import numpy as np
 
-from sbnn_hw.netlist import Encode, Layer, Levels, Scores, Taps
+from sbnn_hw.families import Family
+from sbnn_hw.netlist import Encode, Layer, Recode, Scores, Taps
 from sbnn_hw.rtl_gen.build import add_up, gather_columns, look_up, reaches
-from sbnn_hw.rtl_gen.heap import Family
 from sbnn_hw.rtl_gen.logic import FALSE, Logic
 from sbnn_hw.rtl_gen.share import find_blocks
 
 __all__ = [
     "SharedSum", "argmax", "choose", "compare", "count_connections", "decide", "encode", "fire",
-    "levels", "pool", "score", "weigh_taps",
+    "pool", "recode", "score", "weigh_taps",
 ]
 
 #: The literals of a value's bits, least significant first.
@@ -140,7 +140,7 @@ def _share_blocks(logic: Logic, layer: Layer, values: Sequence[Bits],
                   family: Family) -> None:
     """Put sums of common taps in their place, in the heaps of neurons that gain by it."""
     taps = layer.taps
-    if any(len(bits) != 1 for bits in values if bits is not None):
+    if any(len(bits) != 1 for bits in values if bits):
         return
     # A tap and its complement are two different things to share.
     incidence = np.zeros((len(taps), 2 * taps.width), bool)
@@ -327,7 +327,7 @@ def encode(logic: Logic, encoder: Encode, values: Sequence[Bits], family: Family
     return outputs
 
 
-def levels(logic: Logic, operation: Levels, values: Sequence[Bits], family: Family) -> list[int]:
+def recode(logic: Logic, operation: Recode, values: Sequence[Bits], family: Family) -> list[int]:
     """Return the literals of what values become by a table."""
     numbers = operation.table.tolist()
     outputs = []

@@ -1,18 +1,20 @@
-"""From the stages of a netlist to cores in a chain."""
+"""From the stages of a netlist to parts in islands."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 import sbnn_hw.rtl_gen.stages  # noqa: F401  # enters the hardware of all operations
-from sbnn_hw.errors import ModelRejected, UsageError
+from sbnn_hw.cost.cost import Cost
+from sbnn_hw.errors import ModelRejected, UsageError, naming
 from sbnn_hw.netlist import INPUT, Edge, Network, Stage
 from sbnn_hw.rtl_gen.candidate import Arrival, Candidate, Place, candidates_of, choose
-from sbnn_hw.rtl_gen.core import Core
 from sbnn_hw.rtl_gen.options import Options
+from sbnn_hw.rtl_gen.parts.part import Part
 
-__all__ = ["Lowered", "Options", "lower", "lower_stage"]
+__all__ = ["Lowered", "Options", "comes_by_pixels", "lower", "lower_stage"]
 
 #: Names that the module around the cores has for itself.
 _TAKEN = ("clk", "rst", "enable")
@@ -20,7 +22,7 @@ _TAKEN = ("clk", "rst", "enable")
 
 @dataclass(frozen=True, eq=False)
 class Lowered:
-    """The cores of a network.
+    """The parts of a network.
 
     Parameters
     ----------
@@ -41,9 +43,22 @@ class Lowered:
     score_bits: int
 
     @property
-    def cores(self) -> dict[str, Core]:
-        """All cores by name, in order."""
-        return {name: core for each in self.chosen.values() for name, core in each.parts.items()}
+    def parts(self) -> dict[str, Part]:
+        """All parts by name, in order."""
+        return {name: part for each in self.chosen.values() for name, part in each.parts.items()}
+
+    @property
+    def islands(self) -> tuple[dict[str, Part], ...]:
+        """Parts that stop and start together; a stream joins each island to the next.
+
+        All that is generated today is one island (docs/decisions/0007-one-stall.md).
+        """
+        return (self.parts,)
+
+    @cached_property
+    def cost(self) -> Cost:
+        """What all parts take together."""
+        return sum((each.cost for each in self.chosen.values()), Cost())
 
     @property
     def connections(self) -> dict[str, int]:
@@ -52,15 +67,9 @@ class Lowered:
 
 
 def lower(network: Network, options: Options) -> Lowered:
-    """Return the cores that compute a network."""
+    """Return the parts that compute a network."""
     _require_chain(network)
-    windows = any(stage.operation.windowed for stage in network.stages)
-    if windows and options.input == "image":
-        raise UsageError(
-            "A network with windows takes its input one pixel per clock, not one image; use "
-            "--input pixel or auto"
-        )
-    raster = (windows or options.input == "pixel") and len(network.input.shape) == 3
+    raster = comes_by_pixels(network, options)
     beats = network.input.size // network.input.channels if raster else 1
     arrivals = {INPUT: Arrival(raster, np.arange(beats))}
     chosen: dict[str, Candidate] = {}
@@ -71,11 +80,9 @@ def lower(network: Network, options: Options) -> Lowered:
             stage, network.edge_from(source), network.edge_from(number), arrivals[source],
             network.read[number], options,
         )
-        try:
+        with naming(f"Stage {stage.name}: "):
             found = choose(candidates_of(place))
             _check_names(found, names)
-        except ModelRejected as error:
-            raise ModelRejected(f"Stage {stage.name}: {error}") from None
         chosen[stage.name] = found
         arrivals[number] = found.arrival or arrivals[source].after(found.parts.values())
     last = network.edge_from(len(network.stages) - 1)
@@ -88,8 +95,19 @@ def lower(network: Network, options: Options) -> Lowered:
     )
 
 
-def lower_stage(stage: Stage, edge: Edge, options: Options) -> dict[str, Core]:
-    """Return the cores that compute one stage by itself."""
+def comes_by_pixels(network: Network, options: Options) -> bool:
+    """Whether a network takes its input one pixel per clock."""
+    windows = any(stage.operation.windowed for stage in network.stages)
+    if windows and options.input == "image":
+        raise UsageError(
+            "A network with windows takes its input one pixel per clock, not one image; use "
+            "--input pixel or auto"
+        )
+    return (windows or options.input == "pixel") and len(network.input.shape) == 3
+
+
+def lower_stage(stage: Stage, edge: Edge, options: Options) -> dict[str, Part]:
+    """Return the parts that compute one stage by itself."""
     out = stage.operation.infer(edge)
     arrival = Arrival(len(edge.shape) == 3, np.arange(edge.size // edge.channels))
     place = Place(stage, edge, out, arrival, np.ones(out.shape, bool), options, alone=True)
@@ -100,7 +118,7 @@ def lower_stage(stage: Stage, edge: Edge, options: Options) -> dict[str, Core]:
 
 
 def _require_chain(network: Network) -> None:
-    """Refuse what is no chain: cores have one input, and all stop together."""
+    """Refuse what is no chain: parts have one input, and all stop together."""
     for number, stage in enumerate(network.stages):
         if stage.sources != (number - 1,):
             raise ModelRejected(

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from sbnn_hw.errors import UsageError
-from sbnn_hw.rtl_gen.heap import FAMILIES
+from sbnn_hw.families import find_family
 
 __all__ = ["Options"]
 
@@ -46,10 +46,7 @@ class Options:
     scores: bool = True
 
     def __post_init__(self) -> None:
-        if self.family not in FAMILIES:
-            raise UsageError(
-                f"Family must be one of {', '.join(FAMILIES)}, not {self.family!r}"
-            )
+        find_family(self.family)
         if self.input not in ("auto", "image", "pixel"):
             raise UsageError(f"Input must be auto, image or pixel, not {self.input!r}")
         if self.flatten not in ("auto", "gather", "accumulate"):

@@ -9,8 +9,9 @@ from functools import cache
 
 import numpy as np
 
+from sbnn_hw.cost.heap import Counts, lut_cost
+from sbnn_hw.families import Family
 from sbnn_hw.rtl_gen.build import add_up
-from sbnn_hw.rtl_gen.heap import FAMILIES, Counts, Family, lut_cost
 from sbnn_hw.rtl_gen.logic import Logic
 
 __all__ = ["Block", "find_blocks"]
@@ -55,7 +56,6 @@ def find_blocks(taps: np.ndarray, heaps: Sequence[tuple[Counts, int]], steps: in
     left = taps.astype(np.float32)
     extra = [list(counts) for counts, _ in heaps]
     goals = [goal for _, goal in heaps]
-    family = FAMILIES.get(family.name, family)
 
     def cost(neuron: int, taken: int = 0, put: Counts = ()) -> int:
         counts = [*extra[neuron], 0, 0, 0, 0][: max(4, len(extra[neuron]))]
@@ -92,7 +92,7 @@ def find_blocks(taps: np.ndarray, heaps: Sequence[tuple[Counts, int]], steps: in
             common[first, second] = common[second, first] = 0
             continue
         block, users, put = best
-        left[np.ix_(users, block)] = 0
+        left[np.ix_(np.array(users), np.array(block))] = 0
         for neuron in users:
             wide = max(len(put), len(extra[neuron]))
             extra[neuron] += [0] * (wide - len(extra[neuron]))

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sbnn_hw.netlist import Network
+from sbnn_hw.netlist import Network, Work
 
 __all__ = [
     "Kernels",
@@ -110,10 +110,13 @@ class NetworkCount:
 
     layers: tuple[LayerCount, ...]
     kernels: Kernels | None
+    #: What stages without taps do, by their names.
+    others: dict[str, Work]
 
     def total(self, field: str) -> int:
-        """Return the sum of a count over all layers."""
-        return sum(int(getattr(layer, field)) for layer in self.layers)
+        """Return the sum of a count over all layers, and what stages without taps do."""
+        others = sum(int(getattr(work, field, 0)) for work in self.others.values())
+        return others + sum(int(getattr(layer, field)) for layer in self.layers)
 
     @property
     def density(self) -> float:
@@ -153,7 +156,13 @@ def count(network: Network) -> NetworkCount:
         own = layer.kernels() if stage.kernels is None else stage.kernels
         if own is not None and edge.bits == 1:
             kernels.append((own, windows))
-    return NetworkCount(tuple(layers), count_kernels(kernels) if kernels else None)
+    tapped = {layer.name for layer in layers}
+    others = {
+        stage.name: stage.operation.work(*network.edges_into(number))
+        for number, stage in enumerate(network.stages)
+        if stage.name not in tapped
+    }
+    return NetworkCount(tuple(layers), count_kernels(kernels) if kernels else None, others)
 
 
 def count_kernels(layers: list[tuple[tuple[int, ...], int]]) -> Kernels:
@@ -211,6 +220,10 @@ def summarise(network: Network) -> dict[str, Any]:
         "neurons": counts.total("neurons"),
         "bops": {field: counts.total(field) for field in bops},
         "kernels": asdict(counts.kernels) if counts.kernels else None,
-        "stages": [{"name": s.name, "kind": s.operation.kind} for s in network.stages],
+        "stages": [
+            {"name": s.name, "kind": s.operation.kind, "sources": list(s.sources)}
+            for s in network.stages
+        ],
         "layers": layers,
+        "others": {name: asdict(work) for name, work in counts.others.items() if work != Work()},
     }

@@ -142,7 +142,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         sys.stdout.flush()
     except SbnnError as error:
-        logger.error("%s", " ".join(str(error).split()))
+        logger.error("%s", error.sentence)
         code = error.exit_code
     except KeyboardInterrupt:
         if argv is None:

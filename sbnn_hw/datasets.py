@@ -1,6 +1,6 @@
 """Read image data sets from the usual folders, as numpy arrays.
 
-Images are bytes of shape (count, height, width, channels), labels bytes of shape (count,).
+Images are bytes of shape (count, height, width, channels), labels integers of shape (count,).
 ImageNet is too large for that: its files are listed here, and decoded where they are needed.
 Nothing is downloaded; what is not there is reported with the place where it was looked for.
 """
@@ -27,13 +27,16 @@ Split = Literal["train", "test"]
 
 @dataclass(frozen=True)
 class Images:
-    """Images with their labels: (count, height, width, channels) and (count,), both bytes."""
+    """Images with their labels: (count, height, width, channels) and (count,).
 
-    pixels: Bytes
-    labels: Bytes
+    Pixels are bytes. Values of one's own may have up to 16 bits.
+    """
+
+    pixels: npt.NDArray[Any]
+    labels: npt.NDArray[Any]
 
     def __post_init__(self) -> None:
-        if self.pixels.ndim != 4 or self.pixels.dtype != np.uint8:
+        if self.pixels.ndim != 4 or self.pixels.dtype not in (np.uint8, np.uint16):
             raise ValueError(f"Pixels must be bytes in four axes, not {self.pixels.dtype!r}")
         if self.labels.shape != self.pixels.shape[:1]:
             raise ValueError(f"Labels must be {len(self.pixels)}, not {self.labels.shape!r}")
@@ -50,27 +53,15 @@ class Images:
 
 @dataclass(frozen=True)
 class ImageFolder:
-    """Image files of any size with their labels, one folder a class; none is read yet.
+    """Image files of any size with their labels, one folder a class; none is read yet."""
 
-    Parameters
-    ----------
-    root : Path
-        The folder of the split, which holds those of the classes.
-    names : tuple of str
-        The classes, sorted; a label is a place in this list.
-    files : array of bytes
-        Paths below ``root``, by class and then by name. In an array, since worker processes
-        would copy a million Python objects the moment they look at them.
-    labels : array of int
-        One for each file.
-    shape : tuple
-        Height, width and channels of what a model is given: images are cropped to it.
-    """
-
-    root: Path
-    names: tuple[str, ...]
+    root: Path  # The folder of the split, which holds those of the classes.
+    names: tuple[str, ...]  # The classes, sorted; a label is a place in this list.
+    # Paths below ``root``, by class and then by name. In an array, since worker processes would
+    # copy a million Python objects the moment they look at them.
     files: npt.NDArray[np.bytes_]
-    labels: npt.NDArray[np.int64]
+    labels: npt.NDArray[np.int64]  # One for each file.
+    # Height, width and channels of what a model is given: images are cropped to it.
     shape: tuple[int, int, int]
 
     def __len__(self) -> int:
@@ -94,6 +85,10 @@ class Dataset:
     classes: int | None
     where: str
     read: Callable[[Path, Split], Images | ImageFolder]
+    #: What data of one's own say too: bits of a value, images to choose an epoch by, names.
+    bits: ClassVar[int] = 8
+    validation: ClassVar[None] = None
+    meaning: ClassVar[None] = None
 
     def open(
         self, split: Split, root: str | Path | None = None

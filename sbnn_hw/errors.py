@@ -1,5 +1,8 @@
 """Errors that a user can mend: one sentence each, one exit code a kind."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 __all__ = [
     "ChoiceRejected",
     "DataMissing",
@@ -12,6 +15,7 @@ __all__ = [
     "ToolFailed",
     "ToolMissing",
     "UsageError",
+    "naming",
 ]
 
 
@@ -19,6 +23,11 @@ class SbnnError(Exception):
     """Something the user can mend. The message is one sentence: what, where and the cure."""
 
     exit_code = 1
+
+    @property
+    def sentence(self) -> str:
+        """The message in one line."""
+        return " ".join(str(self).split())
 
 
 class ModelRejected(SbnnError):
@@ -79,3 +88,12 @@ class TimingMissed(SbnnError):
     """A design that is slower than the clock it was built for."""
 
     exit_code = 9
+
+
+@contextmanager
+def naming(what: str) -> Iterator[None]:
+    """Put what a model, or a part of it, is called in front of what is wrong with it."""
+    try:
+        yield
+    except ModelRejected as error:
+        raise ModelRejected(f"{what}{error}") from None

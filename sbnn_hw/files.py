@@ -7,11 +7,12 @@ import glob
 import os
 import stat
 import tempfile
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
-from sbnn_hw.errors import ModelRejected, OutputRefused
+from sbnn_hw.errors import ModelRejected, OutputRefused, UsageError
 
 __all__ = [
     "check_writable",
@@ -19,9 +20,11 @@ __all__ = [
     "in_turn",
     "open_file",
     "opened_model",
+    "read_toml",
     "remove_partials",
     "short",
     "write_atomically",
+    "write_text",
 ]
 
 
@@ -53,15 +56,7 @@ def open_file(path: str | Path) -> BinaryIO:
 
 @contextlib.contextmanager
 def opened_model(path: str | Path, kind: str, absent: str = "") -> Iterator[BinaryIO]:
-    """Open the file of a model to read it.
-
-    Parameters
-    ----------
-    path, kind : str or Path, str
-        Where the file is, and what it should be.
-    absent : str
-        The cure where there is none.
-    """
+    """Open the file of a model of some ``kind``; ``absent`` is the cure if there is none."""
     try:
         with open_file(path) as file:
             yield file
@@ -73,6 +68,20 @@ def opened_model(path: str | Path, kind: str, absent: str = "") -> Iterator[Bina
         raise ModelRejected(f"{path} is a folder; name {article} {kind} in it") from None
     except OSError as error:
         raise ModelRejected(f"Cannot read {short(path)}: {error.strerror or error}") from None
+
+
+def read_toml(path: Path, what: str, **options: Any) -> dict[str, Any]:
+    """Read a file that a user may name, and say what is wrong with it; ``what`` should be in it.
+
+    The options are those of `tomllib.loads`.
+    """
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"), **options)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{path} is not TOML: {error}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not text"
+        raise UsageError(f"Cannot read {what} from {path}: {reason}") from None
 
 
 # Writing
@@ -169,3 +178,8 @@ def write_atomically(path: str | Path, write: Callable[[IO[bytes]], Any]) -> Non
             os.umask(umask)
             Path(file.name).chmod(0o666 & ~umask)
             Path(file.name).replace(path)
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write a text file, whole or not at all."""
+    write_atomically(path, lambda file: file.write(text.encode()))

@@ -1,4 +1,4 @@
-"""Read image files as a network takes them."""
+"""Images as a network takes them: from files, or made up."""
 
 import warnings
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from sbnn_hw.errors import DataMissing, ToolMissing, UsageError
 from sbnn_hw.files import open_file
 from sbnn_hw.netlist import Network
 
-__all__ = ["read_images"]
+__all__ = ["random_images", "read_images"]
 
 _MODES = {1: "L", 3: "RGB"}
 
@@ -20,18 +20,10 @@ _MODES = {1: "L", 3: "RGB"}
 def read_images(
     paths: Sequence[Path], network: Network, *, resize: bool = False, invert: bool = False
 ) -> npt.NDArray[Any]:
-    """Return image files as pixels (images, height, width, channels).
+    """Return image files, PNG or others that Pillow reads, as pixels of the network's shape.
 
-    Parameters
-    ----------
-    paths : sequence of Path
-        PNG files, or others that Pillow reads.
-    network : Network
-        Says the size, and whether they are grey or coloured.
-    resize : bool
-        Whether images of another size are scaled; refused otherwise.
-    invert : bool
-        Whether black and white are swapped.
+    With ``resize``, images of another size are scaled; else they are refused. With ``invert``,
+    black and white are swapped.
     """
     try:
         from PIL import Image, UnidentifiedImageError
@@ -74,3 +66,15 @@ def read_images(
             image = image.resize((width, height))
         pixels[number] = np.asarray(image, np.uint8).reshape(height, width, channels)
     return 255 - pixels if invert else pixels
+
+
+def random_images(network: Network, count: int, seed: int = 0) -> npt.NDArray[Any]:
+    """Return made-up images: noise, with many pixels at the ends of their range."""
+    rng = np.random.default_rng(seed)
+    shape, most = (count, *network.input.shape), network.input.maximum
+    noise = rng.integers(0, most + 1, shape)
+    extreme = np.where(
+        rng.random(shape) < rng.random((count, *(1 for _ in network.input.shape))), most, 0
+    )
+    pixels: npt.NDArray[Any] = np.where(rng.random(shape) < 0.5, extreme, noise)
+    return pixels.astype(np.uint8 if network.input.bits <= 8 else np.int64)

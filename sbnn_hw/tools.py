@@ -1,4 +1,4 @@
-"""Which tools are here: Python packages by their metadata, other programs by asking them.
+"""Find programs, and their versions: of Python packages by metadata, of others by asking them.
 
 Some programs may be here twice: from the system, and from a Python package. The system's is taken
 if it is recent enough, else the package's.
@@ -7,30 +7,23 @@ if it is recent enough, else the package's.
 import functools
 import hashlib
 import os
-import platform
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 from sbnn_hw.errors import ToolMissing
 
 __all__ = [
-    "VARIABLES",
     "Chosen",
-    "Finding",
-    "Tool",
+    "ask_version",
     "choose",
     "choose_named",
     "find_next_to",
     "find_program",
-    "look_around",
-    "variables_set",
     "version_of",
 ]
 
@@ -49,177 +42,6 @@ class Chosen:
     note: str | None = None
 
 
-@dataclass(frozen=True)
-class Tool:
-    """Something that a step needs: a Python package, or a program.
-
-    ``choose`` returns the program that the step would run, or raises :class:`ToolMissing`.
-    """
-
-    name: str
-    purpose: str
-    cure: str
-    package: str | None = None
-    program: str | None = None
-    choose: Callable[[], Chosen] | None = None
-    #: Whether it tells its version in no time.
-    quick: bool = True
-
-
-@dataclass(frozen=True)
-class Finding:
-    """Whether a tool is here, and which; the note says why this one, or what is wrong."""
-
-    name: str
-    purpose: str
-    cure: str
-    found: bool
-    version: str | None
-    path: str | None
-    note: str | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        return asdict(self)
-
-
-def _choose_yosys() -> Chosen:
-    from sbnn_hw.yosys import choose_yosys
-
-    return choose_yosys()
-
-
-def _choose_nextpnr(family: str) -> Chosen:
-    from sbnn_hw.boards.nextpnr import choose_nextpnr
-
-    return choose_nextpnr(family)
-
-
-def _choose_verilator() -> Chosen:
-    from sbnn_hw.sim.verilator import choose_verilator
-
-    return choose_verilator()
-
-
-_TRAIN = "pip install 'sbnn-hw[train]'"
-_HOST = "pip install 'sbnn-hw[host]'"
-_FLOW = "pip install 'sbnn-hw[flow]'"
-_QONNX = "pip install 'sbnn-hw[qonnx]'"
-_EXPLORE = "pip install 'sbnn-hw[explore]'"
-_SIM = "pip install 'sbnn-hw[sim]'"
-
-TOOLS = (
-    Tool("numpy", "computes the integer network", "pip install numpy", package="numpy"),
-    Tool("torch", "trains, and reads checkpoints", _TRAIN, package="torch"),
-    Tool("scikit-learn", "contains the digits data set", _TRAIN, package="scikit-learn"),
-    Tool("tqdm", "draws the progress bar", _TRAIN, package="tqdm"),
-    Tool("matplotlib", "draws training logs and figures", _TRAIN, package="matplotlib"),
-    Tool("torchrun", "trains in several processes", _TRAIN, package="torch", program="torchrun"),
-    Tool("onnx", "reads and writes ONNX", _QONNX, package="onnx"),
-    Tool("optuna", "searches for networks", _EXPLORE, package="optuna"),
-    Tool("amaranth", "generates hardware", _FLOW, package="amaranth"),
-    Tool("yosys", "writes Verilog, proves equivalence, counts LUTs", _FLOW, choose=_choose_yosys),
-    Tool("amaranth-boards", "knows the pins of boards", _FLOW, package="amaranth-boards"),
-    Tool(
-        "nextpnr-ecp5",
-        "makes ECP5 bitstreams",
-        _FLOW,
-        choose=functools.partial(_choose_nextpnr, "ecp5"),
-    ),
-    Tool(
-        "nextpnr-ice40",
-        "makes iCE40 bitstreams",
-        _FLOW,
-        choose=functools.partial(_choose_nextpnr, "ice40"),
-    ),
-    Tool(
-        "vivado",
-        "makes 7-series bitstreams",
-        "install it from AMD, or use openXC7",
-        program="vivado",
-    ),
-    Tool(
-        "nextpnr-xilinx",
-        "makes 7-series bitstreams",
-        "install openXC7, or use Vivado",
-        program="nextpnr-xilinx",
-        quick=False,
-    ),
-    Tool("verilator", "simulates", _SIM, choose=_choose_verilator),
-    Tool("cocotb", "runs the test suite of a design", _SIM, package="cocotb"),
-    Tool(
-        "openFPGALoader",
-        "loads bitstreams onto boards",
-        "apt install openfpgaloader",
-        program="openFPGALoader",
-    ),
-    Tool("pyserial", "talks to a board", _HOST, package="pyserial"),
-    Tool("pillow", "reads image files", _HOST, package="pillow"),
-    Tool("make", "runs `make demo` and `make test`", "apt install make", program="make"),
-    Tool("g++", "compiles simulations", "apt install g++", program="g++"),
-)
-
-
-#: The environment variables that change what happens here, and what each is for.
-VARIABLES = {
-    "SBNN_DATA": "the folder that holds the data sets",
-    "SBNN_CACHE": "the folder for compiled simulations and for logs of tools that failed",
-    "XDG_CACHE_HOME": "the folder of all caches; sbnn-hw uses its subfolder sbnn-hw",
-    "YOSYS": "the Yosys to run",
-    "VIVADO": "the Vivado to run",
-    "CHIPDB": "the chip database of nextpnr-xilinx, or the folder that it is in",
-    "PRJXRAY_DB_DIR": "the folder of prjxray's databases",
-    "CXX": "the C++ compiler for simulations",
-    "TMPDIR": "the folder for temporary files",
-    "MAKEFLAGS": "options of make in the test suite of a design",
-    "SUITE_CYCLES": "cycles that a test with stalls may take in the test suite of a design",
-    "WAVES": "set it to 1 to record waveforms in the test suite of a design",
-}
-
-
-def variables_set() -> dict[str, str]:
-    """Return those of the variables that are set, and their values."""
-    return {name: value for name in VARIABLES if (value := os.environ.get(name))}
-
-
-def look_around(tools: tuple[Tool, ...] = TOOLS) -> list[Finding]:
-    """Look for every tool."""
-    python = Finding(
-        "python",
-        "runs sbnn-hw",
-        "install Python 3.11 or newer",
-        True,
-        platform.python_version(),
-        None,
-    )
-    return [python, *(_find(tool) for tool in tools)]
-
-
-def _find(tool: Tool) -> Finding:
-    version = path = note = None
-    if tool.choose is not None:
-        try:
-            chosen = tool.choose()
-            version, path, note = chosen.version, chosen.path, chosen.note
-        except ToolMissing as error:
-            note = str(error)
-        return Finding(tool.name, tool.purpose, tool.cure, path is not None, version, path, note)
-    if tool.package is not None:
-        try:
-            version = metadata.version(tool.package)
-        except metadata.PackageNotFoundError:
-            version = None
-    if tool.program is not None:
-        path = find_program(tool.program)
-        if path is not None and tool.package is None and tool.quick:
-            version = _ask(path, 5)
-    found = path is not None if tool.program is not None else version is not None
-    return Finding(tool.name, tool.purpose, tool.cure, found, version, path)
-
-
-# Programs
-
-
 def find_program(name: str) -> str | None:
     """Return the absolute path of a program: on PATH, or next to this Python."""
     # Programs of this virtual environment are found even where it is not activated.
@@ -234,16 +56,8 @@ def _here() -> str:
 def choose(name: str, least: tuple[int, int], *, package: str, partner: str = "") -> Chosen:
     """Return the system's program if it is recent enough, or else the Python package's.
 
-    Parameters
-    ----------
-    name : str
-        The program; the package's is called ``yowasp-`` and this.
-    least : tuple of int
-        The oldest version that will do.
-    package : str
-        The package.
-    partner : str
-        Another program that must come from the same place, if there is one.
+    The package's is called ``yowasp-`` and the name. A ``partner`` is another program that must
+    come from the same place.
     """
     wrong = None
     if native := find_program(name):
@@ -315,7 +129,7 @@ def _stated(path: str, word: str = "") -> str | None:
     """Return the version of a program, if it is known at all."""
     # Asking a Python package's program takes seconds, and its metadata says the same.
     patience = _PATIENCE if Path(path).name.startswith("yowasp-") else _NATIVE_PATIENCE
-    return _packaged(Path(path)) or _ask(path, patience, word)
+    return _packaged(Path(path)) or ask_version(path, patience, word)
 
 
 def _packaged(path: Path) -> str | None:
@@ -330,7 +144,7 @@ def _packaged(path: Path) -> str | None:
     return found.version if path.parent.resolve() in homes else None
 
 
-def _ask(path: str, seconds: float, word: str = "") -> str | None:
+def ask_version(path: str, seconds: float, word: str = "") -> str | None:
     """Return the version that a program states next to a word; it is asked only once."""
     try:
         known = Path(path).stat()

@@ -3,16 +3,21 @@
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sbnn_hw import bops
+from sbnn_hw.design import Design
 from sbnn_hw.errors import UsageError
+from sbnn_hw.files import write_atomically
 from sbnn_hw.netlist import Network
+from sbnn_hw.sim.build import Waveform
 from sbnn_hw.sim.library import Library, Probe, Trace, compile_design, primitives
-from sbnn_hw.sim.vectors import pack_images, unpack_results
+from sbnn_hw.sim.waves import find_waveform, views_of
+from sbnn_hw.vectors import pack_images, unpack_results
 
 __all__ = ["Agreement", "Mismatch", "check_agreement"]
 
@@ -49,46 +54,29 @@ class Mismatch:
 
 @dataclass(frozen=True)
 class Agreement:
-    """What a simulation of some images showed.
+    """What a simulation of some images showed."""
 
-    Parameters
-    ----------
-    vectors, mismatches : int
-        Images simulated, and those whose class or scores differ, that got no answer, or a second.
-    values, value_mismatches : int
-        Values inside the network that were compared, and those that differ.
-    first : Mismatch, optional
-        The first difference.
-    violations : int
-        Cycles in which the output broke the rules of streams.
-    cycles, latency, interval : int
-        Cycles in all; from the first input of an image by itself to its result; and between the
-        results of images that follow each other. The last two are measured without stalls only.
-    computed : dict
-        Latency and interval as the design's description has them.
-    operations : dict
-        For each stage with taps, what one image takes: measured as handshakes times connections
-        counted in the hardware, and as the netlist has it.
-    seconds : dict
-        What compiling and simulating took.
-    classes : array
-        The classes that the hardware gave.
-    """
-
+    # Images simulated, and those whose class or scores differ, that got no answer, or a second.
     vectors: int
     mismatches: int
+    # Values inside the network that were compared, and those that differ.
     values: int
     value_mismatches: int
     first: Mismatch | None
-    violations: int
+    violations: int  # Cycles in which the output broke the rules of streams.
+    # Cycles in all; from the first input of an image by itself to its result; and between the
+    # results of images that follow each other. The last two are measured without stalls only.
     cycles: int
     latency: int | None
     interval: float | None
-    computed: dict[str, int]
+    computed: dict[str, int]  # Latency and interval as the design has them.
     stalls: bool
     seed: int
+    # For each stage with taps, what one image takes: measured as handshakes times connections
+    # counted in the hardware, and as the netlist has it.
     operations: dict[str, dict[str, float]]
-    seconds: dict[str, float] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)  # What compiling and simulating took.
+    # The classes that the hardware gave.
     classes: Array = field(default_factory=lambda: np.zeros(0, np.int64), repr=False)
 
     @property
@@ -121,14 +109,14 @@ class Agreement:
                 found.append(f"{name} is {measured:g} cycles, not {self.computed[name]}")
         return found
 
-    def to_dict(self, network: Network, description: dict[str, Any]) -> dict[str, Any]:
+    def to_dict(self, network: Network, design: Design) -> dict[str, Any]:
         """Return plain values, for agreement.json."""
         counts = bops.count(network)
         return {
             "schema": SCHEMA,
             "network": network.digest,
-            "family": description["options"]["family"],
-            "scores": bool(description["output"]["score_bits"]),
+            "family": design.family,
+            "scores": bool(design.output.score_bits),
             "equal": self.equal,
             "operations_equal": self.operations_equal,
             **{key: value for key, value in asdict(self).items() if key != "classes"},
@@ -145,55 +133,49 @@ class Agreement:
 def check_agreement(
     network: Network,
     verilog: str,
-    description: dict[str, Any],
+    design: Design,
     pixels: Array,
     *,
     stalls: bool = False,
     seed: int = 0,
     inside: bool = False,
+    waves: Path | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Agreement:
     """Simulate a design on images and compare all that it says with the network.
 
-    Parameters
-    ----------
-    network : Network
-        What the hardware shall compute.
-    verilog, description
-        The generated text and its description.
-    pixels : array (images, height, width, channels)
-        What to simulate.
-    stalls : bool
-        Whether source and sink hesitate at random.
-    seed : int
-        Chooses the stalls.
-    inside : bool
-        Whether the values of every stage are compared, pixel by pixel.
-    progress : callable, optional
-        Called with a few words whenever something that takes long starts.
+    The images have shape (images, height, width, channels). With ``stalls``, source and sink
+    hesitate at random, as ``seed`` chooses. With ``inside``, the values of every stage are compared
+    too, pixel by pixel. What was simulated is written as a waveform to ``waves``, whether or not it
+    agrees. ``progress`` takes a few words whenever something that takes long starts.
     """
-    if description["network"] != network.digest:
+    names = [stage.name for stage in network.stages]
+    if design.network != network.digest or [stage.name for stage in design.stages] != names:
         raise UsageError("The design was generated from another network; generate it again")
     pixels = network.check_pixels(pixels)
     if not len(pixels):
         raise UsageError("There must be one image or more to simulate")
     report = progress or (lambda _: None)
     started = time.perf_counter()
-    library = _compile(verilog, description, inside, len(pixels), report)
+    waveform = None if waves is None else find_waveform(waves)
+    library = _compile(verilog, design, inside, len(pixels), report, waveform)
     compiled = time.perf_counter()
     report(f"simulating {len(pixels):,} images{' with stalls' if stalls else ''}")
     odds = _ODDS if stalls else 1.0
-    trace = _run(library, pixels, description, odds, seed)
+    if waves is None:
+        trace = _run(library, pixels, design, odds, seed)
+    else:
+        trace = _run_and_write(library, pixels, design, odds, seed, waves)
     simulated = time.perf_counter()
-    outcome = network.compute(pixels, keep=_probed(description) if inside else ())
-    wrong = _wrong_images(trace, outcome.classes, outcome.scores, description)
+    outcome = network.compute(pixels, keep=_seen(design) if inside else ())
+    wrong = _wrong_images(trace, outcome.classes, outcome.scores, design)
     compared = differing = 0
     first = None
     if inside:
-        compared, differing, first = _compare_inside(network, trace, outcome.values, description)
+        compared, differing, first = _compare_inside(trace, outcome.values, design)
     if first is None and wrong.any():
         part = pixels[: int(wrong.argmax()) + 1]
-        first = _locate(network, verilog, description, part, odds, seed, report)
+        first = _locate(network, verilog, design, part, odds, seed, report)
     return Agreement(
         vectors=len(pixels),
         mismatches=int(wrong.sum()) + max(0, len(trace.outputs) - len(pixels)),
@@ -202,79 +184,85 @@ def check_agreement(
         first=first,
         violations=trace.violations,
         cycles=int(trace.given_at[-1]) + 1 if len(trace.given_at) else trace.cycles,
-        latency=None if stalls else _latency(_run(library, pixels[:1], description, 1.0, 0)),
+        latency=None if stalls else _latency(_run(library, pixels[:1], design, 1.0, 0)),
         interval=None if stalls else _interval(trace),
-        computed={"latency": description["latency"], "interval": description["interval"]},
+        computed={"latency": design.latency, "interval": design.interval},
         stalls=stalls,
         seed=seed,
-        operations=_operations(network, trace, description, len(pixels)),
-        classes=unpack_results(trace.outputs, description)[0],
+        operations=_operations(network, trace, design, len(pixels)),
+        classes=unpack_results(trace.outputs, design.output)[0],
         seconds={"compile": compiled - started, "simulate": simulated - compiled},
     )
 
 
-def _probed(description: dict[str, Any]) -> list[str]:
-    """Return the stages whose values can be seen, but the last, whose values are the results."""
-    return [
-        stage["name"]
-        for stage in description["stages"][:-1]
-        if stage["visible"] and stage["kind"] != "flatten"
-    ]
+def _seen(design: Design) -> list[str]:
+    """Return the stages whose values can be seen."""
+    return [stage.name for stage in design.stages if stage.payload is not None]
 
 
 def _compile(
     verilog: str,
-    description: dict[str, Any],
+    design: Design,
     inside: bool,
     images: int,
     report: Callable[[str], None],
+    waveform: Waveform | None = None,
 ) -> Library:
     probes = []
-    seen = _probed(description)
-    for stage in description["stages"]:
-        name = stage["name"]
-        shown = inside and name in seen
-        if shown or stage["kind"] in _TAPPED:
-            probes.append(
-                Probe(
-                    name,
-                    (f"{name}.o__valid", f"{name}.enable"),
-                    f"{name}.o__payload" if shown else None,
-                    stage["width"] if shown else 0,
-                )
-            )
+    for stage in design.stages:
+        if stage.strobes:
+            payload = stage.payload if inside else None
+            width = stage.width if payload else 0
+            probes.append(Probe(stage.name, stage.strobes, payload, width))
     return compile_design(
         {"primitives.v": primitives(), "top.v": verilog},
-        in_width=description["input"]["width"],
-        out_width=description["output"]["width"],
+        in_width=design.input.width,
+        out_width=design.output.width,
         probes=probes,
-        vectors=images * description["input"]["beats"],
+        vectors=images * design.input.beats,
+        waveform=waveform,
+        views=() if waveform is None else views_of(design.output),
         progress=report,
     )
 
 
-_TAPPED = ("linear", "conv2d", "scores")
-
-
 def _run(
-    library: Library, pixels: Array, description: dict[str, Any], odds: float, seed: int
+    library: Library,
+    pixels: Array,
+    design: Design,
+    odds: float,
+    seed: int,
+    waves: Path | None = None,
 ) -> Trace:
     # One result more than is due is waited for, so that one too many is seen too.
     return library.run(
-        pack_images(pixels, description),
+        pack_images(pixels, design.input),
         expect=len(pixels) + 1,
         valid_odds=odds,
         ready_odds=odds,
         seed=seed,
-        limit=4 * int(description["latency"]) + 1000,
+        limit=4 * design.latency + 1000,
+        waves=waves,
     )
 
 
+def _run_and_write(
+    library: Library, pixels: Array, design: Design, odds: float, seed: int, waves: Path
+) -> Trace:
+    """Run, and write the waveform whole or not at all."""
+    runs: list[Trace] = []
+    write_atomically(
+        waves,
+        lambda file: runs.append(_run(library, pixels, design, odds, seed, Path(file.name))),
+    )
+    return runs[0]
+
+
 def _wrong_images(
-    trace: Trace, classes: Array, scores: Array, description: dict[str, Any]
+    trace: Trace, classes: Array, scores: Array, design: Design
 ) -> npt.NDArray[np.bool_]:
     wrong = np.ones(len(classes), bool)
-    given, given_scores = unpack_results(trace.outputs[: len(classes)], description)
+    given, given_scores = unpack_results(trace.outputs[: len(classes)], design.output)
     wrong[: len(given)] = given != classes[: len(given)]
     if given_scores.shape[1]:
         wrong[: len(given)] |= (given_scores != scores[: len(given)]).any(axis=1)
@@ -282,17 +270,15 @@ def _wrong_images(
 
 
 def _compare_inside(
-    network: Network, trace: Trace, values: dict[str, Array], description: dict[str, Any]
+    trace: Trace, values: dict[str, Array], design: Design
 ) -> tuple[int, int, Mismatch | None]:
     """Compare what every stage handed on; return how many values, how many differ, the first."""
     compared = differing = 0
     found: list[Mismatch] = []
-    for number, (stage, entry) in enumerate(
-        zip(network.stages, description["stages"], strict=True)
-    ):
+    for stage in design.stages:
         if stage.name not in values:
             continue
-        width, bits = entry["width"], network.edge_from(number).bits
+        width, bits = stage.width, stage.value_bits
         images = len(values[stage.name])
         # Values of several bits are compared bit by bit.
         wanted = (values[stage.name][..., None] >> np.arange(bits) & 1).reshape(-1, width)
@@ -303,23 +289,16 @@ def _compare_inside(
         differing += abs(len(given) - len(wanted)) * width
         given, wanted = given[: len(wanted)], wanted[: len(given)]
         # What nothing reads need not be built, nor what is made of it.
-        read = np.repeat(network.read[number].reshape(beats, -1).any(axis=0), bits)
+        read = np.repeat(~np.isin(np.arange(width // bits), stage.unread), bits)
         differs = (given != wanted) & read
         compared += len(given) * int(read.sum())
         differing += int(differs.sum())
         if differs.any():
-            row, neuron = (int(axis[0]) for axis in np.nonzero(differs))
-            image, pixel = divmod(row, beats)
-            found.append(
-                Mismatch(
-                    image,
-                    stage.name,
-                    neuron // bits,
-                    pixel,
-                    int(given[row, neuron]),
-                    int(wanted[row, neuron]),
-                )
-            )
+            row, bit = (int(axis[0]) for axis in np.nonzero(differs))
+            (image, pixel), neuron = divmod(row, beats), bit // bits
+            own = slice(neuron * bits, (neuron + 1) * bits)
+            said, meant = (int(each[row, own] @ (1 << np.arange(bits))) for each in (given, wanted))
+            found.append(Mismatch(image, stage.name, neuron, pixel, said, meant))
     # The earliest image, and in it the earliest stage: min is stable.
     return compared, differing, min(found, key=lambda each: each.image) if found else None
 
@@ -327,7 +306,7 @@ def _compare_inside(
 def _locate(
     network: Network,
     verilog: str,
-    description: dict[str, Any],
+    design: Design,
     part: Array,
     odds: float,
     seed: int,
@@ -335,20 +314,20 @@ def _locate(
 ) -> Mismatch | None:
     """Simulate again, with a view inside and the same stalls, up to the image that went wrong."""
     report(f"looking for the first difference of image {len(part) - 1}")
-    library = _compile(verilog, description, True, len(part), report)
-    trace = _run(library, part, description, odds, seed)
-    outcome = network.compute(part, keep=_probed(description))
-    _, _, first = _compare_inside(network, trace, outcome.values, description)
+    library = _compile(verilog, design, True, len(part), report)
+    trace = _run(library, part, design, odds, seed)
+    outcome = network.compute(part, keep=_seen(design))
+    _, _, first = _compare_inside(trace, outcome.values, design)
     if first is not None:
         return first
-    wrong = _wrong_images(trace, outcome.classes, outcome.scores, description)
+    wrong = _wrong_images(trace, outcome.classes, outcome.scores, design)
     if not wrong.any():
         return None
     image = int(wrong.argmax())
     last = network.stages[-1].name
     if image >= len(trace.outputs):
         return Mismatch(image, last, 0, 0, -1, int(outcome.classes[image]))
-    given, scores = unpack_results(trace.outputs[image : image + 1], description)
+    given, scores = unpack_results(trace.outputs[image : image + 1], design.output)
     for number, (hardware, software) in enumerate(
         zip(scores[0].tolist(), outcome.scores[image].tolist(), strict=False)
     ):
@@ -375,21 +354,21 @@ def _ratio(total: int, count: int) -> float:
 
 
 def _operations(
-    network: Network, trace: Trace, description: dict[str, Any], images: int
+    network: Network, trace: Trace, design: Design, images: int
 ) -> dict[str, dict[str, float]]:
     """Return handshakes × connections of each stage with taps, and what the netlist has."""
     static = {layer.name: layer.sparse + layer.additions for layer in bops.count(network).layers}
     operations = {}
-    for stage in description["stages"]:
-        if stage["name"] not in static:
+    for stage in design.stages:
+        if stage.name not in static:
             continue
-        handshakes = trace.counts[stage["name"]]
-        wired = stage["connections"] + stage["counted"]
-        operations[stage["name"]] = {
+        # A stage that nobody can see is not measured.
+        handshakes = trace.counts.get(stage.name, 0)
+        operations[stage.name] = {
             "handshakes": handshakes,
-            "connections": stage["connections"],
-            "shared": stage["counted"],
-            "measured": _ratio(handshakes * wired, images),
-            "static": static[stage["name"]],
+            "connections": stage.connections,
+            "shared": stage.counted,
+            "measured": _ratio(handshakes * (stage.connections + stage.counted), images),
+            "static": static[stage.name],
         }
     return operations

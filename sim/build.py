@@ -8,21 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from sbnn_hw.errors import ToolFailed
-from sbnn_hw.sim.cache import keep_log, make_once, no_space
-from sbnn_hw.sim.verilator import Compiler, Verilator
+from sbnn_hw.cache import keep_log, make_once, no_space
+from sbnn_hw.errors import ToolFailed, ToolMissing
+from sbnn_hw.sim.verilator import Compiler, Verilator, require
 
-__all__ = [
-    "BENCH",
-    "VERILATE",
-    "Build",
-    "Progress",
-    "digest_of",
-    "flags_of",
-    "optimise_for",
-    "tools_of",
-]
+__all__ = ["BENCH", "WAVEFORMS", "Progress", "Waveform", "compile_once", "require_waveform"]
 
 Progress = Callable[[str], None]
 
@@ -30,7 +22,7 @@ Progress = Callable[[str], None]
 # than this takes more memory than a small machine has for each core.
 _PART = 4_000_000
 
-VERILATE = (
+_VERILATE = (
     *("--cc", "--no-timing", "--x-assign", "fast", "--x-initial", "fast", "-Wno-fatal"),
     *("--top-module", "sbnn_bench", "--prefix", "Vdesign", "--Mdir", "cpp"),
 )
@@ -39,13 +31,70 @@ VERILATE = (
 _CXX = (
     *("-std=gnu++17", "-fPIC", "-w", "-fvisibility=hidden"),
     *("-DVL_USER_FATAL", "-DVL_TIME_CONTEXT", "-DVL_IGNORE_UNKNOWN_ARCH"),
-    *("-DVM_COVERAGE=0", "-DVM_SC=0", "-DVM_TIMING=0", "-DVM_TRACE=0", "-DVM_TRACE_FST=0"),
+    *("-DVM_COVERAGE=0", "-DVM_SC=0", "-DVM_TIMING=0"),
 )
+_NO_WAVEFORM = ("-DVM_TRACE=0", "-DVM_TRACE_FST=0")
 _GCC = ("-fno-gnu-unique",)
-OPTIMISE = ("-O1",)
+_OPTIMISE = ("-O1",)
 # One pass takes nine tenths of the time, and the result runs as fast without it; temporaries that
 # are not put back into expressions are allocated to registers in half the time.
-_OPTIMISE_GCC = (*OPTIMISE, "-fdisable-rtl-combine", "-fno-tree-ter")
+_OPTIMISE_GCC = (*_OPTIMISE, "-fdisable-rtl-combine", "-fno-tree-ter")
+
+
+@dataclass(frozen=True)
+class Waveform:
+    """A kind of waveform that Verilator can write."""
+
+    name: str
+    option: str  # Verilator's.
+    definitions: tuple[str, ...]  # For the C++ compiler.
+    writer: str  # The class that writes it, and the file that has the class.
+    runtime: str
+    # What that file includes, what it is linked with, and how to get both.
+    headers: tuple[str, ...] = ()
+    libraries: tuple[str, ...] = ()
+    cure: str = ""
+
+
+#: Waveforms by the ending of their files.
+WAVEFORMS = {
+    ".fst": Waveform(
+        name="FST",
+        option="--trace-fst",
+        definitions=("-DVM_TRACE=1", "-DVM_TRACE_FST=1"),
+        writer="VerilatedFstC",
+        runtime="verilated_fst_c",
+        headers=("zlib.h", "lz4.h"),
+        libraries=("-lz", "-llz4"),
+        cure="zlib and lz4 with their headers (`apt install zlib1g-dev liblz4-dev`); a file that "
+        "ends in .vcd needs nothing more",
+    ),
+    ".vcd": Waveform(
+        name="VCD",
+        option="--trace",
+        definitions=("-DVM_TRACE=1", "-DVM_TRACE_VCD=1"),
+        writer="VerilatedVcdC",
+        runtime="verilated_vcd_c",
+    ),
+}
+
+
+def require_waveform(waveform: Waveform) -> None:
+    """Make sure, before long work starts, that everything is there that a waveform needs."""
+    _, compiler = require()
+    includes = "".join(f"#include <{name}>\n" for name in waveform.headers)
+    with TemporaryDirectory() as folder:
+        done = subprocess.run(
+            [str(compiler.program), "-x", "c++", "-", *waveform.libraries, "-o", "tried"],
+            input=f"{includes}int main() {{}}\n",
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    if done.returncode:
+        raise ToolMissing(f"{waveform.name} waveforms need {waveform.cure}")
+
 
 _HEADERS = """\
 #include "verilated.h"
@@ -92,30 +141,63 @@ module sbnn_bench (
     .o__valid(o_valid),
     .o__ready(o_ready)
   );
-endmodule
+{views}endmodule
 """
 
 
-def digest_of(*parts: object) -> str:
+def _digest_of(*parts: object) -> str:
     """Return a short name for values that all have a faithful ``repr``."""
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
 
 
-def tools_of(verilator: Verilator, compiler: Compiler) -> tuple[str, ...]:
+def _tools_of(verilator: Verilator, compiler: Compiler) -> tuple[str, ...]:
     """Return what tells one pair of tools from another."""
     return verilator.version, str(verilator.root), str(compiler.program), compiler.version
 
 
-def flags_of(compiler: Compiler) -> tuple[str, ...]:
+def _flags_of(compiler: Compiler, waveform: Waveform | None) -> tuple[str, ...]:
     """Return the compiler's flags but for the optimisation."""
-    return _CXX if "clang" in compiler.version else (*_CXX, *_GCC)
+    flags = (*_CXX, *(waveform.definitions if waveform else _NO_WAVEFORM))
+    return flags if "clang" in compiler.version else (*flags, *_GCC)
 
 
-def optimise_for(compiler: Compiler, *, many: bool) -> tuple[str, ...]:
+def _verilate_flags(waveform: Waveform | None) -> tuple[str, ...]:
+    return (*_VERILATE, waveform.option) if waveform else _VERILATE
+
+
+def _optimise_for(compiler: Compiler, *, many: bool) -> tuple[str, ...]:
     """Return the flags that optimise, if many cycles make it worth while."""
     if not many:
         return ("-O0",)
-    return OPTIMISE if "clang" in compiler.version else _OPTIMISE_GCC
+    return _OPTIMISE if "clang" in compiler.version else _OPTIMISE_GCC
+
+
+def compile_once(
+    sources: Mapping[str, str],
+    texts: Mapping[str, str],
+    *,
+    many: bool,
+    progress: Progress | None,
+    waveform: Waveform | None = None,
+) -> Path:
+    """Compile Verilog to a shared library, or take the one that was compiled before.
+
+    ``texts`` are the bench and the C++ around the sources. If ``many`` cycles will be simulated, it
+    is worth while to optimise. ``progress`` takes a few words whenever something that takes long
+    starts or ends. What can write a ``waveform`` is another library than what cannot.
+    """
+    verilator, compiler = require()
+    optimise = _optimise_for(compiler, many=many)
+    flags = [*_verilate_flags(waveform), *_flags_of(compiler, waveform), *optimise]
+    digest = _digest_of(*sources.items(), *texts.items(), flags, *_tools_of(verilator, compiler))
+
+    def make(folder: Path) -> None:
+        report = progress or (lambda _: None)
+        build = Build(folder, digest, verilator, compiler, optimise, waveform, report)
+        build.verilate(sources, texts)
+        build.compile()
+
+    return make_once(f"simulations/{digest}", make) / "design.so"
 
 
 @dataclass(frozen=True)
@@ -127,6 +209,7 @@ class Build:
     verilator: Verilator
     compiler: Compiler
     optimise: tuple[str, ...]
+    waveform: Waveform | None
     report: Progress
 
     def verilate(self, sources: Mapping[str, str], texts: Mapping[str, str]) -> None:
@@ -137,7 +220,10 @@ class Build:
             (self.folder / name).write_text(text, encoding="utf-8")
         said = self._run(
             "Verilator",
-            [str(self.verilator.program), *VERILATE, "sbnn_bench.vlt", "sbnn_bench.v", *sources],
+            [
+                *(str(self.verilator.program), *_verilate_flags(self.waveform)),
+                *("sbnn_bench.vlt", "sbnn_bench.v", *sources),
+            ],
         )
         # The bench is the only text whose warnings are on, and it is fine if the ports are.
         for line in said.splitlines():
@@ -163,6 +249,7 @@ class Build:
                 *(str(self.compiler.program), "-shared", "-Wl,-Bsymbolic", "-o", "design.so"),
                 *map(str, [*objects, *sorted(runtime.glob("*.o"))]),
                 "-pthread",
+                *(self.waveform.libraries if self.waveform else ()),
             ],
         )
         shutil.rmtree(cpp)
@@ -213,7 +300,12 @@ class Build:
         self._run(
             "The C++ compiler",
             [
-                *(str(self.compiler.program), *flags_of(self.compiler), *optimise, *extra),
+                *(
+                    str(self.compiler.program),
+                    *_flags_of(self.compiler, self.waveform),
+                    *optimise,
+                    *extra,
+                ),
                 *(f"-I{include}", f"-I{include / 'vltstd'}", "-Icpp"),
                 *("-c", str(source), "-o", str(target)),
             ],
@@ -227,8 +319,10 @@ class Build:
             self.report("compiling Verilator's runtime")
             build = self._elsewhere(folder)
             with ThreadPoolExecutor(_cores()) as pool:
-                names = ("verilated.cpp", "verilated_threads.cpp")
-                files = (self.verilator.root / "include" / name for name in names)
+                names = ["verilated", "verilated_threads"]
+                if self.waveform is not None:
+                    names.append(self.waveform.runtime)
+                files = (self.verilator.root / "include" / f"{name}.cpp" for name in names)
                 list(pool.map(lambda file: build._compile(file, ("-O1",)), files))
 
         return make_once(self._shared("runtime", ()), make)
@@ -247,8 +341,9 @@ class Build:
         return make_once(self._shared("headers", optimise), make) / "headers.h"
 
     def _shared(self, name: str, optimise: tuple[str, ...]) -> str:
-        tools = tools_of(self.verilator, self.compiler)
-        return f"{name}-{digest_of(tools, flags_of(self.compiler), optimise, _HEADERS)}"
+        tools = _tools_of(self.verilator, self.compiler)
+        flags = _flags_of(self.compiler, self.waveform)
+        return f"{name}-{_digest_of(tools, flags, optimise, _HEADERS)}"
 
     def _elsewhere(self, folder: Path) -> "Build":
         return replace(self, folder=folder)

@@ -2,8 +2,10 @@
 //
 // `design.h`, which is written for each design, includes the Verilated header and defines
 // IN_WIDTH, OUT_WIDTH (bits), PROBES, a list of {strobes, payload, width}, and WATCH: whether the
-// changes of all public signals are counted. The functions at the end are all that Python sees. Rows of beats hold bit 0 in the lowest bit of their first byte,
-// which is how Verilator stores every port, whatever its width, on a little-endian machine.
+// changes of all public signals are counted. If the design was Verilated with a waveform, it also
+// defines WAVES, the class that writes it. The functions at the end are all that Python sees. Rows
+// of beats hold bit 0 in the lowest bit of their first byte, which is how Verilator stores every
+// port, whatever its width, on a little-endian machine.
 //
 // The design sits in a bench (library.py) that has a register before each of its inputs, clocked
 // by the same clock. So nothing but the rising edge changes anything: one evaluation a cycle, and
@@ -103,9 +105,50 @@ struct Watched {
     }
 };
 
+// A waveform: every signal after each edge of the clock, which has a period of 10 ns there. It is a
+// scale to count cycles by; no board's clock is meant.
+class Waveform {
+#ifdef WAVES
+    std::unique_ptr<WAVES> m_file;
+    std::uint64_t m_time = 0;
+
+public:
+    void open(VerilatedContext& context, Vdesign& design, const char* path) {
+        context.timeunit(-9);
+        context.timeprecision(-9);
+        context.traceEverOn(true);
+        m_file.reset(new WAVES);
+        design.trace(m_file.get(), 99);
+        m_file->open(path);
+    }
+
+    void dump() {
+        if (m_file) m_file->dump(m_time);
+        m_time += 5;
+    }
+
+    void close() {
+        if (!m_file) return;
+        // It closes itself if it cannot be written.
+        const bool whole = m_file->isOpen();
+        m_file->close();
+        m_file.reset();
+        if (!whole) throw std::runtime_error("waves: the file cannot be written");
+    }
+#else
+public:
+    void open(VerilatedContext&, Vdesign&, const char*) {
+        throw std::runtime_error("waves: the design was compiled without");
+    }
+    void dump() {}
+    void close() {}
+#endif
+};
+
 class Simulation {
     std::unique_ptr<VerilatedContext> m_context{new VerilatedContext};
     std::unique_ptr<Vdesign> m_design{new Vdesign{m_context.get(), "TOP"}};
+    Waveform m_waves;
     std::uint64_t m_random;
     std::uint64_t m_idle = 0;
     bool m_offering = false;
@@ -117,8 +160,10 @@ public:
     std::vector<Watched> watched;
     std::string error;
 
-    Simulation(std::uint64_t seed, std::uint64_t reset_cycles) : m_random{seed} {
+    Simulation(std::uint64_t seed, std::uint64_t reset_cycles, const char* waves)
+        : m_random{seed} {
         try {
+            if (waves) m_waves.open(*m_context, *m_design, waves);
             m_design->clk = 0;
             m_design->next_rst = 1;
             m_design->eval();
@@ -135,7 +180,10 @@ public:
     // Run until everything expected came, nothing moved for a while, or the budget is used up.
     bool run(Batch& batch, std::uint64_t budget) {
         for (; budget; --budget) {
-            if (batch.given == batch.expect || m_idle >= batch.limit) return true;
+            if (batch.given == batch.expect || m_idle >= batch.limit) {
+                m_waves.close();
+                return true;
+            }
             step(batch);
         }
         return false;
@@ -145,8 +193,10 @@ private:
     void tick() {
         m_design->clk = 1;
         m_design->eval();
+        m_waves.dump();
         m_design->clk = 0;
         m_design->eval();
+        m_waves.dump();
     }
 
     // SplitMix64: small, and good from any seed.
@@ -238,8 +288,8 @@ Simulation* of(void* handle) { return static_cast<Simulation*>(handle); }
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
-EXPORT void* sbnn_create(std::uint64_t seed, std::uint64_t reset_cycles) {
-    return new Simulation{seed, reset_cycles};
+EXPORT void* sbnn_create(std::uint64_t seed, std::uint64_t reset_cycles, const char* waves) {
+    return new Simulation{seed, reset_cycles, waves};
 }
 
 EXPORT void sbnn_destroy(void* handle) { delete of(handle); }

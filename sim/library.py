@@ -7,32 +7,28 @@ large files, a precompiled header, no optimisation unless very many cycles are w
 
 import ctypes
 import os
+import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sbnn_hw.errors import ToolFailed
-from sbnn_hw.sim.build import (
-    BENCH,
-    VERILATE,
-    Build,
-    Progress,
-    digest_of,
-    flags_of,
-    optimise_for,
-    tools_of,
-)
-from sbnn_hw.sim.cache import make_once
-from sbnn_hw.sim.verilator import require
+from sbnn_hw.families import table_cells
+from sbnn_hw.families.tables import Ports
+from sbnn_hw.sim.build import BENCH, Progress, Waveform, compile_once
 
 __all__ = [
+    "Calls",
     "Library",
     "Probe",
     "Trace",
+    "View",
     "compile_design",
     "open_library",
     "primitives",
@@ -42,6 +38,9 @@ __all__ = [
 
 Bytes = npt.NDArray[np.uint8]
 Cycles = npt.NDArray[np.uint64]
+
+#: What each function of a library returns, and what it takes.
+Calls = Mapping[str, tuple[Any, list[Any]]]
 
 # Optimised C++ takes about twice as long to compile and runs several times as fast; both grow with
 # the design, so that the number of cycles from which it pays hardly depends on the design.
@@ -53,25 +52,14 @@ _BUDGET = 10_000
 
 @dataclass(frozen=True)
 class Probe:
-    """Signals inside a design, looked at just before every rising edge of the clock.
+    """Signals inside a design, looked at just before every rising edge of the clock."""
 
-    Parameters
-    ----------
-    name : str
-        Name of the probe in a :class:`Trace`.
-    strobes : tuple of str
-        One-bit signals by their paths below the top module, such as ``"fc1.valid"``. The cycles
-        in which all of them are 1 are counted.
-    payload : str, optional
-        A signal whose values in those cycles are kept.
-    width : int
-        Bits of the payload.
-    """
-
-    name: str
+    name: str  # Name of the probe in a :class:`Trace`.
+    # One-bit signals by their paths below the top module, such as ``"fc1.valid"``. The cycles in
+    # which all of them are 1 are counted.
     strobes: tuple[str, ...]
-    payload: str | None = None
-    width: int = 0
+    payload: str | None = None  # A signal whose values in those cycles are kept.
+    width: int = 0  # Bits of the payload.
 
     def __post_init__(self) -> None:
         if (self.payload is None) != (self.width == 0):
@@ -89,39 +77,43 @@ class Probe:
 
 
 @dataclass(frozen=True)
+class View:
+    """A part of the output's word that a waveform shows as a signal of its own."""
+
+    name: str
+    low: int  # The lowest of its bits.
+    width: int
+    signed: bool
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[a-z]+(_[a-z0-9]+)+", self.name):
+            raise ValueError(f"Name of a view must be words joined by _, not {self.name!r}")
+
+    @property
+    def verilog(self) -> str:
+        """Its declaration in the bench."""
+        kind = "wire signed" if self.signed else "wire"
+        bits = f"o_payload[{self.low + self.width - 1}:{self.low}]"
+        return f"  {kind} [{self.width - 1}:0] {self.name} = {bits};\n"
+
+
+@dataclass(frozen=True)
 class Trace:
-    """What a design did with a batch of beats.
+    """What a design did with a batch of beats."""
 
-    Parameters
-    ----------
-    outputs : array of bytes
-        One row for each word that came out.
-    taken_at, given_at : array of uint64
-        The cycle in which each beat went in, and each word came out; the first after reset is 0.
-        Beats that were not taken have no entry.
-    cycles : int
-        Cycles simulated after reset.
-    complete : bool
-        As many words came as were expected.
-    violations : int
-        Cycles in which an offered word was taken back or changed before it was taken.
-    counts : dict of str to int
-        For each probe the cycles in which all its strobes were 1.
-    values : dict of str to array of bytes
-        For each probe one row for each of these cycles.
-    changes : dict of str to array of uint64
-        For each public signal, by its path below the top module, how often each bit changed from
-        one cycle to the next; only if the design is watched.
-    """
-
-    outputs: Bytes
+    outputs: Bytes  # One row for each word that came out.
+    # The cycle in which each beat went in, and each word came out; the first after reset is 0.
+    # Beats that were not taken have no entry.
     taken_at: Cycles
     given_at: Cycles
-    cycles: int
-    complete: bool
+    cycles: int  # Cycles simulated after reset.
+    complete: bool  # As many words came as were expected.
+    # Cycles in which an offered word was taken back or changed before it was taken.
     violations: int
-    counts: dict[str, int]
-    values: dict[str, Bytes]
+    counts: dict[str, int]  # For each probe the cycles in which all its strobes were 1.
+    values: dict[str, Bytes]  # For each probe one row for each of these cycles.
+    # For each public signal, by its path below the top module, how often each bit changed from
+    # one cycle to the next; only if the design is watched.
     changes: dict[str, Cycles] = field(default_factory=dict)
 
 
@@ -144,18 +136,25 @@ class _Batch(ctypes.Structure):
     )
 
 
-class Library:
-    """A compiled design. Every run starts it anew, from reset.
+_HANDLE, _NUMBER = ctypes.c_void_p, ctypes.c_uint64
 
-    Parameters
-    ----------
-    path : Path
-        The shared library.
-    in_width, out_width : int
-        Bits of the two payloads.
-    probes : sequence of Probe
-        The probes it was compiled with.
-    """
+# Of harness.cpp.
+_CALLS: Calls = {
+    "sbnn_create": (_HANDLE, [_NUMBER, _NUMBER, ctypes.c_char_p]),
+    "sbnn_destroy": (None, [_HANDLE]),
+    "sbnn_error": (ctypes.c_char_p, [_HANDLE]),
+    "sbnn_run": (ctypes.c_int, [_HANDLE, ctypes.POINTER(_Batch), _NUMBER]),
+    "sbnn_count": (_NUMBER, [_HANDLE, _NUMBER]),
+    "sbnn_values": (_HANDLE, [_HANDLE, _NUMBER]),
+    "sbnn_watched": (_NUMBER, [_HANDLE]),
+    "sbnn_watched_name": (ctypes.c_char_p, [_HANDLE, _NUMBER]),
+    "sbnn_watched_bits": (_NUMBER, [_HANDLE, _NUMBER]),
+    "sbnn_changes": (_HANDLE, [_HANDLE, _NUMBER]),
+}
+
+
+class Library:
+    """A compiled design, with the probes it was compiled with. Every run starts it from reset."""
 
     def __init__(
         self, path: Path, *, in_width: int, out_width: int, probes: Sequence[Probe] = ()
@@ -164,9 +163,9 @@ class Library:
         self.in_width = in_width
         self.out_width = out_width
         self.probes = tuple(probes)
-        self._calls = _load(path)
+        self._calls = open_library(path, _CALLS)
         # Asks for the probes, so that a wrong path is an error at once.
-        self._calls.sbnn_destroy(self._create(0, 0))
+        self._calls.sbnn_destroy(self._create(0, 0, None))
 
     def run(
         self,
@@ -178,24 +177,15 @@ class Library:
         seed: int = 0,
         limit: int = 100_000,
         reset_cycles: int = 2,
+        waves: Path | None = None,
     ) -> Trace:
         """Send beats through the design until ``expect`` words have come out.
 
-        Parameters
-        ----------
-        beats : array of bytes
-            One row for each beat, bit 0 in the lowest bit of the first byte.
-        expect : int
-            Words to wait for. Ask for one more than are due to see that no other one comes.
-        valid_odds, ready_odds : float
-            How likely the source offers its next beat, and the sink is ready, in a cycle. What is
-            offered stays until it is taken.
-        seed : int
-            Chooses the stalls; the same seed gives the same stalls.
-        limit : int
-            Cycles in which nothing goes in or comes out before the design is given up.
-        reset_cycles : int
-            Cycles with reset asserted before the first.
+        A beat is a row of bytes, bit 0 in the lowest bit of the first. Ask for one word more than
+        are due to see that no other one comes. The odds are how likely the source offers its next
+        beat, and the sink is ready, in a cycle; what is offered stays until it is taken. The same
+        seed gives the same stalls. A design in which nothing goes in or comes out for ``limit``
+        cycles is given up. A design that was compiled with a waveform writes it to ``waves``.
         """
         self._check(beats, expect, valid_odds, ready_odds)
         beats = np.ascontiguousarray(beats)
@@ -213,7 +203,7 @@ class Library:
             ready_odds=ready_odds,
             limit=limit,
         )
-        handle = self._create(seed, reset_cycles)
+        handle = self._create(seed, reset_cycles, waves)
         try:
             while not self._calls.sbnn_run(handle, ctypes.byref(batch), _BUDGET):
                 pass
@@ -248,8 +238,9 @@ class Library:
             if not 0 <= odds <= 1:
                 raise ValueError(f"Odds must be between 0 and 1, not {odds!r}")
 
-    def _create(self, seed: int, reset_cycles: int) -> int:
-        handle: int = self._calls.sbnn_create(seed, reset_cycles)
+    def _create(self, seed: int, reset_cycles: int, waves: Path | None) -> int:
+        path = None if waves is None else os.fsencode(waves)
+        handle: int = self._calls.sbnn_create(seed, reset_cycles, path)
         try:
             self._raise_error(handle)
         except BaseException:
@@ -260,7 +251,12 @@ class Library:
     def _raise_error(self, handle: int) -> None:
         error: str = self._calls.sbnn_error(handle).decode(errors="replace")
         if error.startswith("probe: "):
-            raise ValueError(f"Design cannot be probed: {error.removeprefix('probe: ')}")
+            raise ToolFailed(
+                "The signals of the design do not match its description: "
+                f"{error.removeprefix('probe: ')}"
+            )
+        if error.startswith("waves: "):
+            raise ToolFailed(f"There is no waveform: {error.removeprefix('waves: ')}")
         if error:
             raise ToolFailed(f"Verilator stopped the simulation: {error}")
 
@@ -293,50 +289,54 @@ def _bytes(width: int) -> int:
     return (width + 7) // 8
 
 
-def open_library(path: Path) -> ctypes.CDLL:
-    """Load a shared library, or say in a sentence why it cannot be."""
+def open_library(path: Path, calls: Calls) -> ctypes.CDLL:
+    """Load a shared library whose functions return and take these, or say why it cannot be."""
     try:
-        return ctypes.CDLL(str(path), mode=os.RTLD_LOCAL | os.RTLD_NOW)
+        library = ctypes.CDLL(str(path), mode=os.RTLD_LOCAL | os.RTLD_NOW)
     except OSError as error:
         reason = str(error).removeprefix(f"{path}: ")
         raise ToolFailed(
             f"The compiled simulation {path} cannot be loaded ({reason}): if that disk does not "
             f"allow programs to run, point $SBNN_CACHE at a folder on another one"
         ) from None
-
-
-def _load(path: Path) -> ctypes.CDLL:
-    calls = open_library(path)
-    handle, number = ctypes.c_void_p, ctypes.c_uint64
-    calls.sbnn_create.restype = handle
-    calls.sbnn_create.argtypes = [number, number]
-    calls.sbnn_destroy.restype = None
-    calls.sbnn_destroy.argtypes = [handle]
-    calls.sbnn_error.restype = ctypes.c_char_p
-    calls.sbnn_error.argtypes = [handle]
-    calls.sbnn_run.restype = ctypes.c_int
-    calls.sbnn_run.argtypes = [handle, ctypes.POINTER(_Batch), number]
-    calls.sbnn_count.restype = number
-    calls.sbnn_count.argtypes = [handle, number]
-    calls.sbnn_values.restype = handle
-    calls.sbnn_values.argtypes = [handle, number]
-    calls.sbnn_watched.restype = number
-    calls.sbnn_watched.argtypes = [handle]
-    calls.sbnn_watched_name.restype = ctypes.c_char_p
-    calls.sbnn_watched_name.argtypes = [handle, number]
-    calls.sbnn_watched_bits.restype = number
-    calls.sbnn_watched_bits.argtypes = [handle, number]
-    calls.sbnn_changes.restype = handle
-    calls.sbnn_changes.argtypes = [handle, number]
-    return calls
+    for name, (result, arguments) in calls.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+    return library
 
 
 # Compiling
 
 
 def primitives() -> str:
-    """Return Verilog models of the FPGA primitives that generated text may instantiate."""
-    return resource("primitives.v")
+    """Return Verilog models of the tables that generated text may instantiate, of all families.
+
+    A table is an index into its answers, and nothing more: Verilator makes a shift of it, and the
+    two outputs of a pair share the index. Special cases for adders and xors of products gained
+    nothing from text to results, and trees of multiplexers took more than twice as long.
+    """
+    cells = defaultdict(list)
+    for cell in table_cells():
+        cells[cell.name].append(cell)
+    return "\n".join(_model(same) for same in cells.values())
+
+
+def _model(cells: Sequence[Ports]) -> str:
+    """Return the model of a cell; families may name its pins differently, and it has them all."""
+    inputs = dict.fromkeys(pin for cell in cells for pin in cell.inputs)
+    outputs = dict.fromkeys(pin for cell in cells for pin in cell.outputs)
+    lines = []
+    for name, contents, (*low, last), pins in cells:
+        # Of two outputs the first has the lower half of the answers.
+        for pin, high in zip(pins, ["1'b0", last][-len(pins) :], strict=True):
+            index = ", ".join([high, *reversed(low)])
+            lines.append(f"  assign {pin} = {contents}[{{{index}}}];\n")
+        size = 1 << len(low) + 1
+        head = f"module {name} #(parameter [{size - 1}:0] {contents} = 0)"
+    return (
+        f"{head} (input {', '.join(inputs)}, output {', '.join(outputs)});\n"
+        f"{''.join(lines)}endmodule\n"
+    )
 
 
 def resource(name: str) -> str:
@@ -353,49 +353,34 @@ def compile_design(
     probes: Iterable[Probe] = (),
     vectors: int = 10_000,
     watch: bool = False,
+    waveform: Waveform | None = None,
+    views: Iterable[View] = (),
     progress: Progress | None = None,
 ) -> Library:
     """Compile Verilog text to a library, or take the one that was compiled before.
 
-    Parameters
-    ----------
-    sources : mapping of str to str
-        Verilog text by file name, in the order in which Verilator shall read it.
-    top : str
-        The top module. It has the ports ``clk``, ``rst`` (synchronous, active high) and the streams
-        ``i__payload``, ``i__valid``, ``i__ready`` and ``o__payload``, ``o__valid``, ``o__ready``.
-    in_width, out_width : int
-        Bits of the two payloads.
-    probes : iterable of Probe
-        Signals inside the design to look at.
-    vectors : int
-        About how many cycles will be simulated. Very many are worth optimised C++.
-    watch : bool
-        Whether to count the changes of every signal that the text declares public.
-    progress : callable, optional
-        Called with a few words whenever something that takes long starts or ends.
+    Verilator reads the sources in their order. The top module has the ports ``clk``, ``rst``
+    (synchronous, active high) and the streams ``i__payload``, ``i__valid``, ``i__ready`` and
+    ``o__payload``, ``o__valid``, ``o__ready``. About ``vectors`` cycles will be simulated: very
+    many are worth optimised C++. With ``watch``, the changes of every signal that the text declares
+    public are counted. With a ``waveform``, a run can write one of all signals, and of the
+    ``views``.
     """
     probes = tuple(probes)
     _check_design(sources, in_width, out_width, probes)
-    verilator, compiler = require()
-    report = progress or (lambda _: None)
-    optimise = optimise_for(compiler, many=vectors > _MANY)
     texts = {
-        "sbnn_bench.v": BENCH.format(top=top, in_width=in_width, out_width=out_width),
-        "sbnn_bench.vlt": _configuration(sources, probes),
-        "cpp/design.h": _header(in_width, out_width, probes, watch),
+        "sbnn_bench.v": BENCH.format(
+            top=top,
+            in_width=in_width,
+            out_width=out_width,
+            views="".join(view.verilog for view in views),
+        ),
+        "sbnn_bench.vlt": _configuration(sources, probes, waveform),
+        "cpp/design.h": _header(in_width, out_width, probes, watch, waveform),
         "cpp/harness.cpp": resource("harness.cpp"),
     }
-    flags = [*VERILATE, *flags_of(compiler), *optimise]
-    digest = digest_of(*sources.items(), *texts.items(), flags, *tools_of(verilator, compiler))
-
-    def make(folder: Path) -> None:
-        build = Build(folder, digest, verilator, compiler, optimise, report)
-        build.verilate(sources, texts)
-        build.compile()
-
-    folder = make_once(f"simulations/{digest}", make)
-    return Library(folder / "design.so", in_width=in_width, out_width=out_width, probes=probes)
+    path = compile_once(sources, texts, many=vectors > _MANY, progress=progress, waveform=waveform)
+    return Library(path, in_width=in_width, out_width=out_width, probes=probes)
 
 
 def _check_design(
@@ -412,13 +397,16 @@ def _check_design(
         raise ValueError("Probes must have different names")
 
 
-def _configuration(sources: Iterable[str], probes: Iterable[Probe]) -> str:
+def _configuration(
+    sources: Iterable[str], probes: Iterable[Probe], waveform: Waveform | None
+) -> str:
     """Keep the probed signals visible, and Verilator quiet about all text but the bench."""
     # By name in every module: which module an instance is of, only Verilator knows.
     names = sorted({path.rpartition(".")[2] for probe in probes for path in probe.paths})
-    return quiet_about(sources) + "".join(
-        f'public_flat_rd -module "*" -var "{name}"\n' for name in names
-    )
+    public = "".join(f'public_flat_rd -module "*" -var "{name}"\n' for name in names)
+    # The pins of tables are wires of the design: they need not be in a waveform twice.
+    hidden = 'tracing_off -file "primitives.v"\n' if waveform else ""
+    return quiet_about(sources) + public + hidden
 
 
 def quiet_about(sources: Iterable[str]) -> str:
@@ -426,7 +414,13 @@ def quiet_about(sources: Iterable[str]) -> str:
     return "`verilator_config\n" + "".join(f'lint_off -file "{name}"\n' for name in sources)
 
 
-def _header(in_width: int, out_width: int, probes: Iterable[Probe], watch: bool) -> str:
+def _header(
+    in_width: int,
+    out_width: int,
+    probes: Iterable[Probe],
+    watch: bool,
+    waveform: Waveform | None,
+) -> str:
     def quoted(path: str | None) -> str:
         return f'"{path}"' if path else "nullptr"
 
@@ -434,7 +428,10 @@ def _header(in_width: int, out_width: int, probes: Iterable[Probe], watch: bool)
         f"{{{{{', '.join(map(quoted, p.strobes))}}}, {quoted(p.payload)}, {p.width}}}"
         for p in probes
     )
+    waves = ""
+    if waveform is not None:
+        waves = f'#include "{waveform.runtime}.h"\n#define WAVES {waveform.writer}\n'
     return (
         f'#include "Vdesign.h"\n#define IN_WIDTH {in_width}\n#define OUT_WIDTH {out_width}\n'
-        f"#define PROBES {{{specs}}}\n#define WATCH {int(watch)}\n"
+        f"#define PROBES {{{specs}}}\n#define WATCH {int(watch)}\n{waves}"
     )

@@ -5,10 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from sbnn_hw.errors import ToolFailed
-from sbnn_hw.sim.build import VERILATE, Build, Progress, digest_of, flags_of, optimise_for, tools_of
-from sbnn_hw.sim.cache import make_once
-from sbnn_hw.sim.library import open_library, quiet_about, resource
-from sbnn_hw.sim.verilator import require
+from sbnn_hw.sim.build import Progress, compile_once
+from sbnn_hw.sim.library import Calls, open_library, quiet_about, resource
 
 __all__ = ["Line", "compile_line"]
 
@@ -54,19 +52,23 @@ class _Talk(ctypes.Structure):
     )
 
 
+_HANDLE = ctypes.c_void_p
+
+# Of line.cpp.
+_CALLS: Calls = {
+    "line_create": (_HANDLE, [ctypes.c_uint64]),
+    "line_destroy": (None, [_HANDLE]),
+    "line_error": (ctypes.c_char_p, [_HANDLE]),
+    "line_lights": (ctypes.c_uint, [_HANDLE]),
+    "line_run": (None, [_HANDLE, ctypes.POINTER(_Talk)]),
+}
+
+
 class Line:
     """A simulated board, from reset on.
 
-    Parameters
-    ----------
-    path : Path
-        The shared library.
-    divisor : int
-        Clocks a bit.
-    noise : float
-        How likely each bit on the line is turned round, in either direction.
-    seed : int
-        Chooses which.
+    A bit takes ``divisor`` clocks. Each bit on the line, in either direction, is turned round with
+    the probability ``noise``; ``seed`` chooses which.
     """
 
     def __init__(self, path: Path, *, divisor: int, noise: float = 0.0, seed: int = 0) -> None:
@@ -75,7 +77,7 @@ class Line:
         self.divisor, self.noise = divisor, noise
         #: Cycles simulated, and bytes that came without a stop bit.
         self.cycles = self.broken = 0
-        self._calls = _load(path)
+        self._calls = open_library(path, _CALLS)
         self._handle: int = self._calls.line_create(seed)
 
     def close(self) -> None:
@@ -111,53 +113,18 @@ class Line:
         return talk.taken, heard.raw[: talk.given]
 
 
-def _load(path: Path) -> ctypes.CDLL:
-    calls = open_library(path)
-    handle = ctypes.c_void_p
-    calls.line_create.restype = handle
-    calls.line_create.argtypes = [ctypes.c_uint64]
-    calls.line_destroy.restype = None
-    calls.line_destroy.argtypes = [handle]
-    calls.line_error.restype = ctypes.c_char_p
-    calls.line_error.argtypes = [handle]
-    calls.line_lights.restype = ctypes.c_uint
-    calls.line_lights.argtypes = [handle]
-    calls.line_run.restype = None
-    calls.line_run.argtypes = [handle, ctypes.POINTER(_Talk)]
-    return calls
-
-
 def compile_line(
     sources: Mapping[str, str], *, divisor: int, leds: int, progress: Progress | None = None
 ) -> Path:
     """Compile a board's Verilog to a library for :class:`Line`, or take the one compiled before.
 
-    Parameters
-    ----------
-    sources : mapping of str to str
-        Verilog text by file name. The top module is ``shell``, with the ports ``clk``, ``rst``,
-        ``rx``, ``tx`` and ``leds``.
-    divisor : int
-        Clocks a bit that it was made for.
-    leds : int
-        Its lights, one at least.
-    progress : callable, optional
-        Called with a few words whenever something that takes long starts or ends.
+    The top module is ``shell``, with the ports ``clk``, ``rst``, ``rx``, ``tx`` and ``leds``, of
+    which there is one at least. A bit takes ``divisor`` clocks.
     """
-    verilator, compiler = require()
-    optimise = optimise_for(compiler, many=True)
     texts = {
         "sbnn_bench.v": _BENCH.format(leds=leds),
         "sbnn_bench.vlt": quiet_about(sources),
         "cpp/design.h": _HEADER.format(divisor=divisor),
         "cpp/line.cpp": resource("line.cpp"),
     }
-    flags = [*VERILATE, *flags_of(compiler), *optimise]
-    digest = digest_of(*sources.items(), *texts.items(), flags, *tools_of(verilator, compiler))
-
-    def make(folder: Path) -> None:
-        build = Build(folder, digest, verilator, compiler, optimise, progress or (lambda _: None))
-        build.verilate(sources, texts)
-        build.compile()
-
-    return make_once(f"simulations/{digest}", make) / "design.so"
+    return compile_once(sources, texts, many=True, progress=progress)

@@ -22,18 +22,7 @@ _ASLEEP = 20_000
 
 
 class Terminal:
-    """A simulated board behind a pseudo-terminal.
-
-    Parameters
-    ----------
-    line : Line
-        The board.
-
-    Attributes
-    ----------
-    port : str
-        The name of the terminal, for the host's driver.
-    """
+    """A simulated board behind a pseudo-terminal; ``port`` is its name, for the host's driver."""
 
     def __init__(self, line: Line) -> None:
         self._line = line

@@ -1,17 +1,17 @@
 """The regression suite that goes with a generated design and runs without this project."""
 
-import json
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import numpy.typing as npt
 
+from sbnn_hw.design import Design
 from sbnn_hw.errors import UsageError
-from sbnn_hw.files import write_atomically
+from sbnn_hw.files import write_text
 from sbnn_hw.netlist import Network
 from sbnn_hw.sim.library import primitives
-from sbnn_hw.sim.vectors import Bytes, pack_images, pack_results
+from sbnn_hw.vectors import Bytes, pack_images, pack_results
 
 __all__ = ["write_suite"]
 
@@ -23,29 +23,18 @@ def write_suite(
     folder: Path,
     network: Network,
     verilog: str,
-    description: dict[str, Any],
+    design: Design,
     pixels: npt.NDArray[Any],
     *,
     limit: int = 200,
 ) -> None:
     """Write a design and its regression suite: ``pytest`` in the folder runs it.
 
-    The suite needs cocotb, Verilator and pytest, and nothing of this project.
-
-    Parameters
-    ----------
-    folder : Path
-        Gets ``top.v`` and ``design.json``, and below them ``tests``.
-    network : Network
-        Says what must come out.
-    verilog, description
-        The generated text and its description.
-    pixels : array (images, height, width, channels)
-        What goes in.
-    limit : int
-        The most images that are taken; the first ones are.
+    The suite needs cocotb, Verilator and pytest, and nothing of this project. The folder gets
+    ``top.v`` and ``design.json``, and below them ``tests``, with the first ``limit`` images at
+    most.
     """
-    if description["network"] != network.digest:
+    if design.network != network.digest:
         raise UsageError("The design was generated from another network; generate it again")
     if limit < 1:
         raise UsageError(f"Limit must be 1 or more, not {limit!r}")
@@ -53,24 +42,18 @@ def write_suite(
     if not len(pixels):
         raise UsageError("There must be one image or more in a regression suite")
     outcome = network.compute(pixels)
-    expected = pack_results(outcome.classes, outcome.scores, description)
+    expected = pack_results(outcome.classes, outcome.scores, design.output)
     here = resources.files("sbnn_hw.sim")
     tests = {name: here.joinpath("suite_files", name).read_text("utf-8") for name in _SAME}
     tests["verilator_setup.py"] = here.joinpath("verilator_setup.py").read_text("utf-8")
     tests["primitives.v"] = primitives()
-    tests["vectors.hex"] = _hexadecimal(
-        pack_images(pixels, description), int(description["input"]["width"])
-    )
-    tests["expected.hex"] = _hexadecimal(expected, int(description["output"]["width"]))
+    tests["vectors.hex"] = _hexadecimal(pack_images(pixels, design.input), design.input.width)
+    tests["expected.hex"] = _hexadecimal(expected, design.output.width)
     for name, text in tests.items():
-        _write(folder / "tests" / name, text)
-    _write(folder / "top.v", verilog)
+        write_text(folder / "tests" / name, text)
+    write_text(folder / "top.v", verilog)
     # Comes last: where it is, all the rest is.
-    _write(folder / "design.json", json.dumps(description, indent=2) + "\n")
-
-
-def _write(path: Path, text: str) -> None:
-    write_atomically(path, lambda file: file.write(text.encode("utf-8")))
+    write_text(folder / "design.json", design.to_json())
 
 
 def _hexadecimal(rows: Bytes, width: int) -> str:

@@ -13,10 +13,12 @@ from typing import Any, Literal
 
 import numpy.typing as npt
 
+from sbnn_hw.design import Design
 from sbnn_hw.errors import ToolFailed, UsageError
+from sbnn_hw.families import table_cells
 from sbnn_hw.sim.build import Progress
 from sbnn_hw.sim.library import compile_design, primitives
-from sbnn_hw.sim.vectors import pack_images
+from sbnn_hw.vectors import pack_images
 
 __all__ = ["Signal", "Toggles", "count_toggles", "find_signals", "make_public"]
 
@@ -27,8 +29,9 @@ _NAME = r"(?:\\\S+ |[A-Za-z_]\w*)"
 _MODULE = re.compile(rf"^module ({_NAME}) ?\(.*?^endmodule$", re.MULTILINE | re.DOTALL)
 _REGISTER = re.compile(rf"^  always @\(posedge clk\)\n    ({_NAME}) ?<= ", re.MULTILINE)
 _INSTANCE = re.compile(rf"^  ({_NAME}) ?(?:#\(\n.*?^  \) )?({_NAME}) ?\(\n(.*?)^  \);", re.M | re.S)
-_TABLE = re.compile(r"LUT[1-6](?:_2)?|SB_LUT4")
-_OUTPUT = re.compile(rf"^    \.(?:O|O5|O6|Z)\(({_NAME}) ?(?:\[(\d+)\])?\)", re.MULTILINE)
+_TABLES = {cell.name for cell in table_cells()}
+_PINS = "|".join(sorted({pin for cell in table_cells() for pin in cell.outputs}))
+_OUTPUT = re.compile(rf"^    \.(?:{_PINS})\(({_NAME}) ?(?:\[(\d+)\])?\)", re.MULTILINE)
 _DECLARED = r"^  (?:reg|wire) (?:signed )?(?:\[(\d+):0\] )?{name} ?(?=[;=])"
 
 
@@ -43,22 +46,15 @@ class Signal:
 
 @dataclass(frozen=True)
 class Toggles:
-    """What changed while images went through a design, one behind the other.
+    """What changed while images went through a design, one behind the other."""
 
-    Parameters
-    ----------
-    images, cycles : int
-        How many images, and the clocks from reset to the last result.
-    registers, tables : int
-        Toggles in all of flip-flops' outputs, and of tables' outputs.
-    register_bits, table_bits : int
-        How many bits were looked at.
-    """
-
+    # How many images, and the clocks from reset to the last result.
     images: int
     cycles: int
+    # Toggles in all of flip-flops' outputs, and of tables' outputs.
     registers: int
     tables: int
+    # How many bits were looked at.
     register_bits: int
     table_bits: int
 
@@ -86,7 +82,7 @@ def _counted(text: str) -> dict[str, tuple[Kind, tuple[int, ...]]]:
         if declared is not None:
             found[name] = ("register", tuple(range(int(declared[1] or 0) + 1)))
     for match in _INSTANCE.finditer(text):
-        if _TABLE.fullmatch(_plain(match[1])):
+        if _plain(match[1]) in _TABLES:
             for output in _OUTPUT.finditer(match[3]):
                 name, bit = output[1], output[2]
                 _, bits = found.get(name, ("table", ()))
@@ -133,39 +129,27 @@ def make_public(verilog: str) -> str:
 
 
 def count_toggles(
-    verilog: str,
-    description: dict[str, Any],
-    pixels: npt.NDArray[Any],
-    *,
-    progress: Progress | None = None,
+    verilog: str, design: Design, pixels: npt.NDArray[Any], *, progress: Progress | None = None
 ) -> Toggles:
     """Send images through a design, one behind the other, and count its toggles.
 
     Counting starts from the state that reset leaves, so that the first image counts too, and ends
-    with the last result.
-
-    Parameters
-    ----------
-    verilog, description
-        The generated text and its description.
-    pixels : array (images, height, width, channels)
-        What to simulate; which images follow each other matters.
-    progress : callable, optional
-        Called with a few words whenever something that takes long starts.
+    with the last result. Which images follow each other matters. ``progress`` takes a few words
+    whenever something that takes long starts.
     """
     if not len(pixels):
         raise UsageError("There must be one image or more to simulate")
     signals = find_signals(verilog)
-    beats = pack_images(pixels, description)
+    beats = pack_images(pixels, design.input)
     library = compile_design(
         {"primitives.v": primitives(), "top.v": make_public(verilog)},
-        in_width=description["input"]["width"],
-        out_width=description["output"]["width"],
+        in_width=design.input.width,
+        out_width=design.output.width,
         vectors=len(beats),
         watch=True,
         progress=progress,
     )
-    trace = library.run(beats, expect=len(pixels), limit=4 * int(description["latency"]) + 1000)
+    trace = library.run(beats, expect=len(pixels), limit=4 * design.latency + 1000)
     if not trace.complete:
         raise ToolFailed(
             f"The design gave {len(trace.outputs):,} of {len(pixels):,} results while its toggles "

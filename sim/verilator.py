@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from sbnn_hw.cache import make_once
 from sbnn_hw.errors import ToolFailed, ToolMissing
-from sbnn_hw.sim.cache import make_once
 from sbnn_hw.sim.verilator_setup import LEAST, ask, mend, numbers_of, root_of, text_of, version_of
 from sbnn_hw.sim.verilator_setup import package as _package
 from sbnn_hw.tools import Chosen
@@ -143,16 +143,8 @@ def lint(
 ) -> list[Warning_]:
     """Return what Verilator complains of in Verilog text with all its warnings turned on.
 
-    Parameters
-    ----------
-    sources : mapping of str to str
-        Verilog text by file name.
-    top : str
-        Name of the top module.
-    waive : iterable of str
-        Codes of warnings that are not wanted, such as ``"DECLFILENAME"``.
-    flags : sequence of str
-        Further arguments for Verilator.
+    Those with a code in ``waive``, such as ``"DECLFILENAME"``, are not wanted. ``flags`` are
+    further arguments for Verilator.
     """
     verilator = find()
     with TemporaryDirectory() as name:

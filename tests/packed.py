@@ -5,10 +5,11 @@ from amaranth import Cat, Module, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from sbnn_hw.rtl_gen.network import Network
+from sbnn_hw.rtl_gen.datapath import Datapath
+from sbnn_hw.rtl_gen.outline import describe_output
 from sbnn_hw.rtl_gen.verilog import to_verilog
 from sbnn_hw.sim.library import compile_design, primitives
-from sbnn_hw.sim.vectors import pack_results
+from sbnn_hw.vectors import pack_results
 
 
 class Packed(wiring.Component):
@@ -47,7 +48,7 @@ class Pack:
 
     def __init__(self, pairs, *, words=300, change=lambda text: text):
         self.pairs, self.words = pairs, words
-        self.hardware = [Network(network, options) for network, options in pairs]
+        self.hardware = [Datapath(network, options) for network, options in pairs]
         self.top = Packed(self.hardware)
         self.library = compile_design(
             {"primitives.v": primitives(), "top.v": change(to_verilog(self.top))},
@@ -91,12 +92,12 @@ class Pack:
         return wrong
 
     def _wanted(self, number):
-        (network, options), top = self.pairs[number], self.hardware[number]
+        (network, _), top = self.pairs[number], self.hardware[number]
         images, bits = self.words // top.beats, network.input.bits
         used = self.bits[: images * top.beats, : len(top.i.payload)]
         values = used.reshape(len(used), -1, bits) @ (1 << np.arange(bits))
         outcome = network.compute(values.astype(np.uint8).reshape(images, *network.input.shape))
-        score_bits = top.lowered.score_bits if options.scores else 0
-        description = {"output": {"index_bits": top.lowered.index_bits, "score_bits": score_bits}}
-        wanted = pack_results(outcome.classes, outcome.scores, description)
+        wanted = pack_results(
+            outcome.classes, outcome.scores, describe_output(network, top.lowered, top.options)
+        )
         return np.unpackbits(wanted, axis=1, bitorder="little")[:, : self.top.widths[number] - 1]

@@ -1,13 +1,14 @@
 """Run by torchrun, or alone: some steps of one training; writes gradients and losses."""
 
 import sys
+from pathlib import Path
 
 import torch
 
 from sbnn_hw import datasets
 from sbnn_hw.train.config import TrainConfig
-from sbnn_hw.train.loop import Trainer
 from sbnn_hw.train.parallel import average, is_first, process_group
+from sbnn_hw.train.trainer import Trainer
 
 
 def run(method, steps, model):
@@ -39,6 +40,11 @@ def main(out, method, steps, model, precision):
         result = run(method, steps, model)
         if is_first():
             torch.save(result, out)
+    # A thread of the group that is still there when Python ends may abort the process.
+    names = [path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm")]
+    left = [name for name in names if "gloo" in name]
+    if left:
+        raise SystemExit(f"threads of the group are left: {left}")
 
 
 if __name__ == "__main__":

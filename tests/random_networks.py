@@ -10,10 +10,10 @@ from sbnn_hw.netlist import (
     Edge,
     Encode,
     Flatten,
-    Levels,
     Linear,
     MaxPool2d,
     Network,
+    Recode,
     Scores,
     Stage,
     Taps,
@@ -158,7 +158,7 @@ def random_levels(rng, edge):
         table = np.sort(rng.integers(0, top + 1, edge.maximum + 1))
         table[0], table[-1] = 0, top
         with contextlib.suppress(ModelRejected):
-            return Levels(table)
+            return Recode(table)
 
 
 def _network(edge, operations):

@@ -4,19 +4,19 @@ import re
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from sbnn_hw.boards.protocol import ANSWER, REQUEST, Parser, Wire, pack
 from sbnn_hw.boards.shell import Shell
+from sbnn_hw.design import Design
 from sbnn_hw.netlist import Edge, Encode, Flatten, Linear, Network, Scores, Stage, Taps
 from sbnn_hw.rtl_gen.design import generate
 from sbnn_hw.rtl_gen.lower import Options
 from sbnn_hw.rtl_gen.verilog import to_verilog
 from sbnn_hw.sim.library import primitives
 from sbnn_hw.sim.line import Line, compile_line
-from sbnn_hw.sim.vectors import pack_results
+from sbnn_hw.vectors import pack_results
 
 DIVISOR, LEDS, CLOCK_HZ = 8, 4, 25_000_000
 
@@ -59,14 +59,14 @@ class Rig:
     """A network, its design, and the library of its board."""
 
     network: Network
-    description: dict[str, Any]
+    design: Design
     verilog: str
     library: Path
 
     @property
     def wire(self):
         """How its images look on the line."""
-        return Wire.of(self.description)
+        return Wire.of(self.design)
 
     def line(self, **noise):
         """Return a board that was just reset."""
@@ -75,20 +75,20 @@ class Rig:
     def results(self, pixels):
         """Return the bytes that must come back for images."""
         outcome = self.network.compute(pixels)
-        return pack_results(outcome.classes, outcome.scores, self.description).tobytes()
+        return pack_results(outcome.classes, outcome.scores, self.design.output).tobytes()
 
 
 def make_rig(network, *, edit=(), **options):
     """Return the board of a network; ``edit`` plants faults in the text of its shell."""
-    design = generate(network, Options(family="generic", **options))
-    made = Shell(design.description, divisor=DIVISOR, clock_hz=CLOCK_HZ, leds=LEDS)
-    text = to_verilog(made, "shell")
+    made = generate(network, Options(family="generic", **options))
+    shell = Shell(made.design, divisor=DIVISOR, clock_hz=CLOCK_HZ, leds=LEDS)
+    text = to_verilog(shell, "shell")
     for pattern, fault in edit:
         text, found = re.subn(pattern, fault, text)
         assert found, f"nothing is like {pattern}"
-    sources = {"primitives.v": primitives(), "top.v": design.verilog, "shell.v": text}
+    sources = {"primitives.v": primitives(), "top.v": made.verilog, "shell.v": text}
     library = compile_line(sources, divisor=DIVISOR, leds=LEDS)
-    return Rig(network, design.description, design.verilog, library)
+    return Rig(network, made.design, made.verilog, library)
 
 
 class Talk:

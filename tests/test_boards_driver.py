@@ -12,8 +12,8 @@ import pytest
 import serial
 from shells import make_rig, small_network
 
-from sbnn_hw.boards import driver
-from sbnn_hw.boards.driver import Board, open_board
+from sbnn_hw.boards import conversation, driver
+from sbnn_hw.boards.driver import Link, open_board
 from sbnn_hw.boards.protocol import (
     ANSWER,
     REQUEST,
@@ -26,8 +26,8 @@ from sbnn_hw.boards.protocol import (
     pack,
 )
 from sbnn_hw.errors import LinkFailed, UsageError
-from sbnn_hw.rtl_gen.design import outline
 from sbnn_hw.rtl_gen.lower import Options
+from sbnn_hw.rtl_gen.outline import outline
 from sbnn_hw.sim.serve import Terminal
 
 WIRE = Wire((2, 2, 1), 8, 4, 0, 10)
@@ -93,7 +93,7 @@ class FakePort:
 
 def fake_board(faults=(), **options):
     port = FakePort(faults)
-    return port, Board(port, baud=10_000_000, **{"timeout": 0.02, **options})
+    return port, Link(port, baud=10_000_000, **{"timeout": 0.02, **options})
 
 
 def images(count):
@@ -148,7 +148,7 @@ def test_a_lost_identify_does_not_make_the_line_look_slow():
             super().answer(packet, "lost" if len(self.asked) < 2 else fault)
 
     port = Deaf()
-    board = Board(port, baud=1_000_000, timeout=0.2)
+    board = Link(port, baud=1_000_000, timeout=0.2)
     assert len(port.asked) == 3
     board.classify(images(8))
     assert [len(packet.payload) // 4 for packet in port.asked[3:]] == [4, 4]
@@ -159,11 +159,11 @@ def test_a_port_that_is_never_quiet_is_no_board(monkeypatch):
         def read(self, size=1):
             return b"$GPGGA"[:size]
 
-    monkeypatch.setattr(driver, "_NEVER_QUIET", 0.2)
+    monkeypatch.setattr(conversation, "_NEVER_QUIET", 0.2)
     with pytest.raises(
         LinkFailed, match=r"^The port is never quiet: something else is sending on it$"
     ):
-        Board(Chatty(), timeout=0.05)
+        Link(Chatty(), timeout=0.05)
 
 
 def test_a_board_that_dies_is_given_up_soon():
@@ -180,7 +180,7 @@ def board_that_says(**fields):
     """Return a board that names the network of :data:`SMALL`, and tells of it what is given."""
     wire = replace(SMALL_WIRE, **fields)
     port = FakePort(identity=replace(IDENTITY, network=SMALL.digest, wire=wire))
-    return Board(port, baud=10_000_000, timeout=0.02)
+    return Link(port, baud=10_000_000, timeout=0.02)
 
 
 def test_a_board_that_tells_the_truth_is_believed():
@@ -262,7 +262,7 @@ def test_what_is_no_board_is_said_to_be_none():
         LinkFailed,
         match=r"^The port cannot be used: the device that answers is not an sbnn-hw board$",
     ):
-        Board(port, timeout=0.01)
+        Link(port, timeout=0.01)
 
 
 def test_a_port_that_is_not_there_is_said_so():
@@ -347,7 +347,7 @@ def test_with_noise_every_image_gets_its_answer_or_an_error(noise, seed):
 
 def test_usual_rates_are_tried_until_one_answers(rig, monkeypatch):
     tried = []
-    original = driver.Board.__init__
+    original = driver.Link.__init__
 
     def picky(self, port, **options):
         tried.append(options["baud"])
@@ -355,10 +355,10 @@ def test_usual_rates_are_tried_until_one_answers(rig, monkeypatch):
             raise LinkFailed("nothing")
         original(self, port, **options)
 
-    monkeypatch.setattr(driver.Board, "__init__", picky)
+    monkeypatch.setattr(driver.Link, "__init__", picky)
     with serving(rig.line()) as terminal, open_board(terminal.port) as board:
         assert board.identity.network == rig.network.digest
-        assert board.tries == 8
+        assert board.conversation.tries == 8
     assert tried == [3_000_000, 2_000_000, 1_500_000, 1_000_000]
 
 

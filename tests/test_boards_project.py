@@ -11,10 +11,13 @@ import pytest
 from amaranth import Cat, Module, Signal
 from amaranth.lib import cdc, wiring
 from amaranth.lib.wiring import In, Out
+from designs import described
 from test_boards_table import PINS
+from test_boards_table import SPI_PINS as TABLE_SPI_PINS
 
 from sbnn_hw.boards.clocks import plan_clock
 from sbnn_hw.boards.custom import parse_board
+from sbnn_hw.boards.links import SPI
 from sbnn_hw.boards.nextpnr import Synthesised
 from sbnn_hw.boards.openxc7 import (
     constraints_for_nextpnr,
@@ -23,6 +26,7 @@ from sbnn_hw.boards.openxc7 import (
     run_openxc7,
 )
 from sbnn_hw.boards.platform import prepare_board
+from sbnn_hw.boards.shell import Shell
 from sbnn_hw.boards.table import BOARDS, part_family
 from sbnn_hw.boards.vivado import (
     check_project,
@@ -56,7 +60,7 @@ module top(clk, rst, i__payload, i__valid, i__ready, o__payload, o__valid, o__re
   end
 endmodule
 """
-DESCRIPTION = {"input": {"beats": 1, "width": 8}, "output": {"width": 12}}
+DESIGN = described((1, 1, 1), index_bits=12)
 
 
 class DummyShell(wiring.Component):
@@ -68,7 +72,7 @@ class DummyShell(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.core = core = Boxed(DESCRIPTION)
+        m.submodules.core = core = Boxed(DESIGN)
         rx, received, answer = Signal(), Signal(8), Signal(12)
         m.submodules.rx_sync = cdc.FFSynchronizer(self.rx, rx, init=1)
         m.d.sync += [received.eq(Cat(rx, received)), answer.eq(answer >> 1)]
@@ -104,17 +108,73 @@ def test_every_board_prepares(board, tmp_path):
     if board.uart is not None:
         assert "sbnn_uart_0__rx__io" in text
         assert all(pin in text for pin in (board.uart.rx, board.uart.tx))
-    pins = {"xc7": "xdc", "ecp5": "lpf", "ice40": "pcf"}[board.family]
+    pins = {"xc7": "xdc", "ecp5": "lpf", "ice40": "pcf"}[board.family.name]
     for number, led in enumerate(board.leds):
         assert (
             "__".join(["_".join(led.split()[:2]), *led.split()[2:]])
             in prepared.files[f"shell.{pins}"]
         ), number
     prepared.write(tmp_path)
-    if board.family == "xc7":
+    if board.family.name == "xc7":
         assert check_project(tmp_path) == []
     else:
         assert set(prepared.files) == {"top.v", "shell.il", "shell.ys", f"shell.{pins}"}
+
+
+SPI_BOARDS = {name: board for name, board in BOARDS.items() if board.spi is not None}
+
+#: Written out from the connectors of amaranth-boards: CS, SCK, MOSI, MISO, ready.
+SPI_PINS = {
+    "arty_a7": "G13 D12 B11 A11 D13",
+    "arty_a7_100": "G13 D12 B11 A11 D13",
+    "cmod_a7": "G17 L18 G19 N18 H17",
+    "cmod_a7_15": "G17 L18 G19 N18 H17",
+    "nexys4ddr": "C17 G17 D18 E18 D17",
+    "orangecrab": "B8 R17 N16 N15 C8",
+    "orangecrab_85f": "B8 R17 N16 N15 C8",
+    "icebreaker": "4 45 2 47 3",
+}
+
+
+def prepare_spi(board):
+    plan = plan_clock(board, link=SPI)
+    assert (plan.baud.rate, plan.baud.divisor) == (board.clock_hz // 8, 8)
+
+    def shell(divisor, leds):
+        return Shell(DESIGN, divisor=divisor, clock_hz=plan.hz, leds=leds, link=plan.link)
+
+    return prepare_board(board, shell, plan, {"top.v": TOP})
+
+
+@pytest.mark.parametrize("name", SPI_PINS)
+def test_boards_with_spi_prepare(name, tmp_path):
+    board = SPI_BOARDS[name]
+    prepared = prepare_spi(board)
+    kind, of, enable = {
+        "xc7": ("xdc", 'LOC {1} [get_ports "{0}"]', "OBUFT"),
+        "ecp5": ("lpf", 'LOCATE COMP "{0}" SITE "{1}";', "OBZ"),
+        "ice40": ("pcf", "set_io {0} {1}\n", "OUTPUT_ENABLE"),
+    }[board.family.name]
+    pins = prepared.files[f"shell.{kind}"]
+    wires = ("cs", "sck", "mosi", "miso", "ready")
+    for wire, pin in zip(wires, SPI_PINS[name].split(), strict=True):
+        assert of.format(f"sbnn_spi_0__{wire}__io", pin) in pins
+    assert "uart" not in pins
+    assert enable in text_of(prepared)
+    prepared.write(tmp_path)
+    if board.family.name == "xc7":
+        assert check_project(tmp_path) == []
+
+
+def test_every_board_with_spi_has_its_pins_here():
+    assert set(SPI_PINS) == set(SPI_BOARDS)
+
+
+def test_a_pin_file_with_spi_prepares():
+    board = parse_board(PINS + TABLE_SPI_PINS, "b.toml")
+    pins = prepare_spi(board).files["shell.lpf"]
+    assert 'LOCATE COMP "sbnn_spi_0__ready__io" SITE "K5";' in pins
+    assert "uart" not in pins
 
 
 @pytest.mark.parametrize(
@@ -132,9 +192,9 @@ def test_another_clock_takes_a_pll_and_is_constrained(name, mhz, cell):
     assert cell not in text_of(prepare(board))
     prepared = prepare(board, mhz * MHZ)
     assert cell in text_of(prepared)
-    if board.family == "ecp5":
+    if board.family.name == "ecp5":
         assert f'FREQUENCY NET "clk" {mhz * MHZ}.0 HZ;' in prepared.files["shell.lpf"]
-    elif board.family == "ice40":
+    elif board.family.name == "ice40":
         assert f"set_frequency clk {mhz}.0" in prepared.files["shell.pcf"]
     else:
         # Vivado derives the PLL's output from its input.
@@ -160,10 +220,10 @@ def test_pin_files_prepare(part, standard, tmp_path):
     text = text_of(prepared)
     for pin in ("P6", "M13", "M14", "P11", "N12", "L14"):
         assert pin in text
-    if board.family != "ice40":
+    if board.family.name != "ice40":
         assert standard in text
     prepared.write(tmp_path)
-    if board.family == "xc7":
+    if board.family.name == "xc7":
         assert check_project(tmp_path) == []
 
 
@@ -553,7 +613,7 @@ def synthesised(monkeypatch, **cells):
     """Put something at once in place of synthesis, which takes its time."""
 
     def at_once(files, family, folder, *, top, options):
-        assert (family, top, options) == ("xc7", "shell", "-abc9")
+        assert (family.name, top, options) == ("xc7", "shell", "-abc9")
         (folder / "shell.json").write_text('{"modules": {"shell": {}}}')
         return Synthesised(folder / "shell.json", Counts(cells=cells))
 

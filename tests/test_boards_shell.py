@@ -1,10 +1,12 @@
 # amaranth: UnusedElaboratable=no
 """The shell, simulated: every packet gets its answer, or an error, or silence; never another's."""
 
+import hashlib
 import random
 
 import numpy as np
 import pytest
+from designs import described
 from random_networks import random_images, random_map_network, random_vector_network
 from shells import CLOCK_HZ, DIVISOR, Talk, make_rig, small_network
 
@@ -21,7 +23,8 @@ from sbnn_hw.boards.protocol import (
 )
 from sbnn_hw.boards.shell import Shell
 from sbnn_hw.errors import ModelRejected
-from sbnn_hw.hardware import random_images as noise_images
+from sbnn_hw.images import random_images as noise_images
+from sbnn_hw.rtl_gen.verilog import to_verilog
 
 #: Cycles after which a line is quiet enough for the board to listen anew.
 QUIET = PATIENCE * DIVISOR + 2000
@@ -105,7 +108,7 @@ def test_busy_counts_the_cycles_in_which_images_are_under_way(rig, talk, images)
     one = counters(talk).busy
     talk.ask(Command.CLASSIFY, 2, images[:3].tobytes())
     assert counters(talk).busy == 4 * one
-    least = rig.description["latency"] + 2 * rig.wire.image_bytes
+    least = rig.design.latency + 2 * rig.wire.image_bytes
     assert least <= one <= least + rig.wire.result_bytes + 10
 
 
@@ -262,14 +265,12 @@ def test_values_of_more_than_a_byte_take_two():
     assert found == [Packet(Answer.RESULTS, 3, rig.results(pixels))]
 
 
-def described(shape, classes, score_bits, latency=10):
-    return {
-        "network": "00" * 32,
-        "latency": latency,
-        "interval": 1,
-        "input": {"shape": shape, "value_bits": 8, "beats": 1, "width": 8},
-        "output": {"index_bits": 4, "score_bits": score_bits, "classes": classes, "width": 4},
-    }
+def test_the_text_of_a_shell_on_a_uart_is_pinned(monkeypatch):
+    """Another line beside it must not change a byte of it; a change that is meant to changes this."""
+    monkeypatch.setattr("sbnn_hw.boards.shell.shell.__version__", "0")
+    shell = Shell(described((28, 28, 1), score_bits=10), divisor=33, clock_hz=10**8, leds=4)
+    digest = hashlib.sha256(to_verilog(shell, "shell").encode()).hexdigest()
+    assert digest == "74b9ca76ec57a8ed3f19ad355d00b4e72aabbfbe9ef2420bcccb5089489212c9"
 
 
 def test_what_a_shell_cannot_serve_is_refused():
@@ -278,13 +279,13 @@ def test_what_a_shell_cannot_serve_is_refused():
         match=r"^An image of 50,331,648 bytes is too long for the board's packets; build for a part "
         r"\(--part\), and use its AXI4-Stream interface$",
     ):
-        Shell(described([4096, 4096, 3], 10, 0), divisor=8, clock_hz=1)
+        Shell(described((4096, 4096, 3)), divisor=8, clock_hz=1)
     with pytest.raises(
         ModelRejected,
         match=r"^Results of 126 bytes after 10 cycles, for images of 1 bytes, are more than the board's shell can handle; build without scores \(--no-scores\), or for a part "
         r"\(--part\)$",
     ):
-        Shell(described([1, 1, 1], 100, 10), divisor=8, clock_hz=1)
+        Shell(described((1, 1, 1), classes=100, score_bits=10), divisor=8, clock_hz=1)
     with pytest.raises(ModelRejected, match=r"^Results of 1 bytes after 9,999 cycles, for images"):
-        Shell(described([4, 4, 1], 10, 0, latency=9999), divisor=8, clock_hz=1)
-    Shell(described([4, 4, 1], 10, 0, latency=999), divisor=8, clock_hz=1)
+        Shell(described((4, 4, 1), latency=9999), divisor=8, clock_hz=1)
+    Shell(described((4, 4, 1), latency=999), divisor=8, clock_hz=1)

@@ -5,10 +5,12 @@ import subprocess
 import sys
 
 import pytest
+from conftest import ROOT
 
 from sbnn_hw.boards.custom import load_board, parse_board
-from sbnn_hw.boards.table import BOARDS, CAPACITIES, Capacity, Header, find_board, part_family
+from sbnn_hw.boards.table import BOARDS, Header, SpiHeader, find_board, part_family
 from sbnn_hw.errors import UsageError
+from sbnn_hw.families import Capacity
 
 PINS = """
 part = "LFE5U-25F-6BG256C"
@@ -41,13 +43,13 @@ def test_every_promised_board_is_there():
 @pytest.mark.parametrize(
     ("name", "capacity"),
     [
-        ("arty_a7", Capacity(20_800, 41_600, 50)),
-        ("arty_a7_100", Capacity(63_400, 126_800, 135)),
-        ("cmod_a7_15", Capacity(10_400, 20_800, 25)),
-        ("ulx3s_12f", Capacity(24_288, 24_288, 56)),
-        ("ulx3s_85f", Capacity(83_640, 83_640, 208)),
-        ("icebreaker", Capacity(5_280, 5_280, 30)),
-        ("ice40_hx8k", Capacity(7_680, 7_680, 32)),
+        ("arty_a7", Capacity(20_800, 41_600, 50, 90)),
+        ("arty_a7_100", Capacity(63_400, 126_800, 135, 240)),
+        ("cmod_a7_15", Capacity(10_400, 20_800, 25, 45)),
+        ("ulx3s_12f", Capacity(24_288, 24_288, 56, 28)),
+        ("ulx3s_85f", Capacity(83_640, 83_640, 208, 156)),
+        ("icebreaker", Capacity(5_280, 5_280, 30, 8)),
+        ("ice40_hx8k", Capacity(7_680, 7_680, 32, 0)),
     ],
 )
 def test_capacities_are_those_of_the_data_sheets(name, capacity):
@@ -93,8 +95,9 @@ def test_entries_agree_with_their_platform(board):
 )  # fmt: skip
 def test_7_series_have_five_tables_for_eight_logic_cells(die, logic_cells):
     """The vendor counts 1.6 logic cells a table; both columns are in its product tables."""
-    assert CAPACITIES[die].luts * 8 == logic_cells * 5
-    assert CAPACITIES[die].flip_flops == 2 * CAPACITIES[die].luts
+    capacity = part_family(f"{die}ffg900-1").capacity
+    assert capacity.luts * 8 == logic_cells * 5
+    assert capacity.flip_flops == 2 * capacity.luts
 
 
 def test_unknown_board_is_told_its_neighbours():
@@ -134,7 +137,8 @@ def test_unknown_board_is_told_its_neighbours():
 )
 def test_parts_are_taken_apart(name, family, device, package, speed, known):
     part = part_family(name)
-    assert (part.family, part.device, part.package, part.speed) == (family, device, package, speed)
+    assert part.family.name == family
+    assert (part.device, part.package, part.speed) == (device, package, speed)
     assert (part.capacity is not None) == known
     assert part_family(part.name) == part
 
@@ -160,7 +164,7 @@ def test_pin_file_gives_a_board(tmp_path):
     path = tmp_path / "My Board (2).toml"
     path.write_text(PINS)
     board = find_board(str(path))
-    assert (board.name, board.family, board.clock_hz) == ("my_board_2", "ecp5", 25_000_000)
+    assert (board.name, board.family.name, board.clock_hz) == ("my_board_2", "ecp5", 25_000_000)
     assert board.uart == Header("M13", "M14", "the pins beside the button")
     assert board.leds == ("led 0", "led 1")
     assert board.pins.led_pins == ("P11", "N12")
@@ -178,7 +182,7 @@ def test_pin_file_gives_a_board(tmp_path):
         ("mhz = 25", "mhz = nan", "clock.mhz must be a number from 0.5 to 800, not nan"),
         ("mhz = 25", "mzh = 25", "has an unknown key 'mzh' in [clock] (did you mean mhz?)"),
         ("leds =", "lamps =",
-         "has an unknown key 'lamps' (known are clock, io_standard, leds, leds_active_low, name, part, reset, uart)"),
+         "has an unknown key 'lamps' (known are clock, io_standard, leds, leds_active_low, name, part, reset, spi, uart)"),
         ('leds = ["P11", "N12"]', "leds = 3", "leds must be a list, not 3"),
         ('leds = ["P11", "N12"]', 'leds = ["P11", []]', "leds must be a pin, like E3 or 35, not []"),
         ('"N12"', '"P11"', "uses the pin P11 twice"),
@@ -206,6 +210,55 @@ def test_pin_files_are_read_strictly(old, new, message):
     said = str(caught.value)
     assert re.sub(r"^Pin file 'b\.toml':? ", "", said) == message
     assert "\n" not in said
+
+
+SPI_PINS = """
+[spi]
+cs = "K1"
+sck = "K2"
+mosi = "K3"
+miso = "K4"
+ready = "K5"
+where = "the row beside the LED"
+"""
+
+
+def test_pin_file_gives_pins_for_spi():
+    board = parse_board(PINS + SPI_PINS, "b.toml")
+    assert board.uart == Header("M13", "M14", "the pins beside the button")
+    assert board.spi == SpiHeader("K1", "K2", "K3", "K4", "K5", "the row beside the LED")
+    assert parse_board(PINS, "b.toml").spi is None
+    # One of the two is enough, and both may use the same pins: a build has one of them.
+    head, tail = PINS.index("[uart]"), PINS.index("[reset]")
+    alone = parse_board(PINS[:head] + PINS[tail:] + SPI_PINS, "b.toml")
+    assert alone.uart is None
+    assert alone.spi == board.spi
+    assert parse_board(PINS + SPI_PINS.replace("K1", "M13"), "b.toml").spi.cs == "M13"
+
+
+def test_the_pin_file_in_the_documentation_is_one():
+    (text,) = re.findall(r"```toml\n(.*?)```", (ROOT / "docs/boards.md").read_text(), re.S)
+    board = parse_board(text, "b.toml")
+    assert (board.uart.rx, board.spi.ready) == ("M13", "K5")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('ready = "K5"\n', "", "must set spi.ready"),
+        ('"K5"', '"K4"', "uses the pin K4 twice"),
+        ('"K5"', '"P6"', "uses the pin P6 twice"),
+        ('"K5"', '"K5]"', "spi.ready must be a pin, like E3 or 35, not 'K5]'"),
+        ("sck", "clk", "has an unknown key 'clk' in [spi] (did you mean sck?)"),
+        ("beside", "\\nbeside",
+         "spi.where must be one line of at most 200 characters, not 'the row \\nbeside the LED'"),
+    ],
+)  # fmt: skip
+def test_pins_for_spi_are_read_strictly(old, new, message):
+    assert old in SPI_PINS
+    with pytest.raises(UsageError) as caught:
+        parse_board(PINS + SPI_PINS.replace(old, new, 1), "b.toml")
+    assert re.sub(r"^Pin file 'b\.toml':? ", "", str(caught.value)) == message
 
 
 def test_pin_files_that_are_none(tmp_path):

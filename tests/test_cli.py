@@ -219,11 +219,15 @@ def test_every_command_has_help(command, capsys):
 def test_every_choice_of_a_training_has_an_option():
     from dataclasses import fields
 
+    from sbnn_hw.commands.common import DATA_OPTIONS
     from sbnn_hw.commands.train import OPTIONS
     from sbnn_hw.train.config import TrainConfig
 
-    flags = {flag.replace("-", "_") for options in OPTIONS.values() for flag, *_ in options}
-    assert flags | {"ec", "flip", "replace_idle"} == {field.name for field in fields(TrainConfig)}
+    listed = [*OPTIONS.values(), DATA_OPTIONS]
+    flags = {flag.replace("-", "_") for options in listed for flag, *_ in options}
+    assert flags | {"ec", "flip", "gray", "replace_idle"} == {
+        field.name for field in fields(TrainConfig)
+    }
 
 
 @pytest.mark.parametrize("arguments", [["doctor"], ["models"], ["--version"], ["info", "--model"]])

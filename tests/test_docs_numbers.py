@@ -20,7 +20,7 @@ ABLATION = ABLATION["cifar10_ablation"]["rows"]
 BENCH = json.loads((ROOT / "docs/bench/bench.json").read_text(encoding="utf-8"))
 
 
-#: Written whole by `sbnn-hw bench`; tests/test_bench.py compares it with bench.json.
+#: Written whole by `sbnn-hw bench`; tests/test_zoo.py compares it with bench.json.
 GENERATED = "docs/bench/bench.md"
 
 
@@ -294,14 +294,13 @@ def board_rows():
 @pytest.mark.parametrize("row", list(board_rows()))
 def test_built_boards_are_still_generated(row, tmp_path):
     """The network's text and the shell's are those that today's code generates."""
+    from sbnn_hw.boards.fit import check_fit
     from sbnn_hw.boards.table import BOARDS
-    from sbnn_hw.fit import check_fit
     from sbnn_hw.flow import Plan
     from sbnn_hw.flow.board_steps import prepare
-    from sbnn_hw.flow.context import Flow
     from sbnn_hw.flow.network_steps import choose_clock, choose_images, choose_options, fold
     from sbnn_hw.flow.network_steps import generate as generate_step
-    from sbnn_hw.flow.plan import Built, require_tools
+    from sbnn_hw.flow.plan import Built, Flow, require_tools
     from sbnn_hw.flow.steps import Steps
 
     path, _ = open_model(row["model"])

@@ -16,17 +16,18 @@ import pytest
 from conftest import ROOT
 
 from sbnn_hw import datasets
-from sbnn_hw.bench.plot import Point, make_figure, points_of, text_box
-from sbnn_hw.bench.published import load_peers
 from sbnn_hw.cli import main
 from sbnn_hw.errors import ModelRejected, OutputRefused, UsageError
 from sbnn_hw.explore import study as study_module
-from sbnn_hw.explore.cost import tables_of
 from sbnn_hw.explore.front import Finding, checkpoint_name, command_of, pareto, write_front
 from sbnn_hw.explore.space import SHIPPED, SPACES, Choices, Range, load_space, make_config
 from sbnn_hw.explore.study import Pruned, Study, size_class
+from sbnn_hw.pareto.picture import make_figure, text_box
+from sbnn_hw.pareto.points import Point, points_of_peers
+from sbnn_hw.pareto.published import load_peers
 from sbnn_hw.rtl_gen.design import generate
 from sbnn_hw.rtl_gen.lower import Options
+from sbnn_hw.rtl_gen.outline import tables_of
 from sbnn_hw.train.checkpoint import load_checkpoint, used_values
 from sbnn_hw.train.explore import Runner
 from sbnn_hw.train.fold import fold_checkpoint
@@ -315,7 +316,7 @@ def test_front_is_drawn_among_the_published_ones(tmp_path):
 
 def test_labels_of_the_front_keep_apart():
     found = [Point(f"trial {n}", "mnist", "found", 1500 + 400 * n, 96 + 0.3 * n) for n in range(6)]
-    peers = points_of({"models": [], "dense": [], "published": load_peers()})
+    peers = points_of_peers(load_peers())
     _, labels = make_figure([*found, *(p for p in peers if p.data == "mnist")])
     boxes = [text_box(label) for label in labels]
     assert not any(a.overlaps(b) for n, a in enumerate(boxes) for b in boxes[:n])

@@ -13,16 +13,20 @@ import time
 from pathlib import Path
 
 import pytest
+from conftest import ROOT
 from shells import small_network
 from test_boards_project import fake, programs, vivado  # noqa: F401 (a fixture, fake programs)
+from test_boards_table import PINS, SPI_PINS
+from watched import watched
 
 from sbnn_hw import netlist
+from sbnn_hw.boards.host import host_files
 from sbnn_hw.boards.vivado import check_project
 from sbnn_hw.cli import main
-from sbnn_hw.flow import steps as steps_module
-from sbnn_hw.report import check, render
+from sbnn_hw.hardware import Folder
+from sbnn_hw.report import Report, render
 
-MODELS = Path(__file__).parents[1] / "models"
+MODELS = ROOT / "models"
 
 
 @pytest.fixture(scope="module")
@@ -66,11 +70,13 @@ def test_a_build_leaves_all_its_files(built, model, capsys):
     names = {path.name for path in built.iterdir() if not path.name.startswith(".")}
     assert names == {
         *("network.sbnn", "top.v", "top_axi.v", "design.json", "tests", "agreement.json"),
-        *("board", "report.json", "report.html"),
+        *("board", "host", "report.json", "report.html"),
     }
+    design = Folder(built).load()[2]
+    host = {path.name: path.read_text() for path in (built / "host").iterdir()}
+    assert host == host_files(design)
     report = report_of(built)
-    check(report)
-    assert (built / "report.html").read_text() == render(report)
+    assert (built / "report.html").read_text() == render(Report.read(report))
     assert report["model"] == model.name
     assert (report["board"], report["family"]) == ("arty_a7", "xc7")
     assert report["agreement"]["vectors"] == 1000
@@ -88,6 +94,63 @@ def test_a_build_leaves_all_its_files(built, model, capsys):
         *("netlist", "rtl", "simulation", "synthesis"),
     ]
     assert {"yosys", "amaranth", "verilator", "numpy"} <= set(report["tools"])
+
+
+def test_a_build_for_spi_says_so(model, tmp_path, capsys):
+    out = tmp_path / "out"
+    arguments = ["--model", model, "--board", "icebreaker", "--out", out, "--until", "rtl"]
+    assert run(*arguments) == 0
+    uart = report_of(out)
+    capsys.readouterr()
+    assert run(*arguments, "--link", "spi") == 0
+    report = report_of(out)
+    assert report["uart"] is None
+    where = "PMOD 1A: CS at pin 1, MOSI at 2, MISO at 3, SCK at 4, ready at 7, and GND"
+    assert report["link"] == f"SPI, SCK up to 1.5 MHz: {where}"
+    # At the same rate, 8 bits a byte in place of 10.
+    rate = report["link_images_per_second"]
+    assert rate == pytest.approx(uart["link_images_per_second"] * 10 / 8)
+    assert printed(capsys)["line"] == f"up to {rate:,.0f} images/s; SPI, SCK up to 1.5 MHz: {where}"
+    assert f"SPI, SCK up to 1.5 MHz: {where}" in (out / "report.html").read_text()
+    assert main(["serve", "--build", str(out)]) == 2
+    assert said(capsys) == (
+        f"The build in {out} is for SPI, and a terminal has only a serial line; build it without "
+        "--link spi"
+    )
+
+
+def test_a_build_for_another_line_is_made_anew(copy, model):
+    arguments = ["--model", model, "--board", "arty_a7", "--out", copy, "--until", "synthesis"]
+    assert "uart" in (copy / "board/shell.xdc").read_text()
+    assert run(*arguments, "--link", "spi") == 0
+    assert "uart" not in (copy / "board/shell.xdc").read_text()
+    assert "sbnn_spi_0__ready__io" in (copy / "board/shell.xdc").read_text()
+    assert check_project(copy / "board") == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--board", "arty_a7", "--link", "i2c"], "Link must be one of uart, spi, not 'i2c'"),
+        (["--part", "iCE40UP5K-SG48", "--link", "spi"],
+         "There is no SPI for iCE40UP5K-SG48 without a board (--board); its network has AXI4-Stream"),
+        (["--board", "ulx3s_85f", "--link", "spi"],
+         ("No pins for SPI are known on ulx3s_85f; name them in a pin file of your own ([spi]), or "
+         "omit --link")),
+        (["--board", "uart.toml", "--link", "spi"],
+         "No pins for SPI are known on uart; add [spi] to its pin file, or omit --link"),
+        (["--board", "spi.toml"],
+         "The pin file of spi has no table [uart]; add it, or build with --link spi"),
+    ],
+)  # fmt: skip
+def test_a_line_without_pins_is_refused(model, tmp_path, monkeypatch, capsys, arguments, sentence):
+    monkeypatch.chdir(tmp_path)
+    start, end = PINS.index("[uart]"), PINS.index("[reset]")
+    Path("uart.toml").write_text(PINS)
+    Path("spi.toml").write_text(PINS[:start] + PINS[end:] + SPI_PINS)
+    assert run("--model", model, *arguments, "--out", "out") == 2
+    assert said(capsys) == sentence
+    assert not Path("out").exists()
 
 
 def printed(capsys):
@@ -219,11 +282,17 @@ def test_a_build_ends_where_it_shall(model, tmp_path, until):
 
 
 @pytest.fixture(scope="module")
-def ice40(model, tmp_path_factory):
-    """Return the folder of a build that ends in a bitstream."""
+def ice40_watched(model, tmp_path_factory):
+    """Return the folder of a build that ends in a bitstream, and what ran in its steps."""
     out = tmp_path_factory.mktemp("build") / "ice40"
-    assert run("--model", model, "--board", "icebreaker", "--out", out) == 0
-    return out
+    with watched() as steps:
+        assert run("--model", model, "--board", "icebreaker", "--out", out) == 0
+    return out, steps
+
+
+@pytest.fixture(scope="module")
+def ice40(ice40_watched):
+    return ice40_watched[0]
 
 
 def test_ice40_ends_in_a_bitstream(model, ice40, capsys):
@@ -351,8 +420,7 @@ def test_vivado_is_used_where_it_is(copy, model, programs, capsys):  # noqa: F81
     assert report["missing"] is None
     # A clock that is not met is an error that names the stage, and no bitstream is left.
     vivado(programs, slack=-2.5)
-    (copy / "board/shell.tcl").touch()
-    shutil.rmtree(copy / ".steps")
+    (copy / ".steps/bitstream.json").unlink()
     assert run(*arguments) == 9
     assert re.fullmatch(
         r"The design reaches [\d.]+ MHz on arty_a7, not 100: its slowest path is in \w+ \(try "
@@ -483,7 +551,7 @@ def test_a_network_that_is_too_large_is_refused_at_once(tmp_path, capsys, until)
 
 
 def test_a_part_of_unknown_size_does_not_take_any_network(model, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("sbnn_hw.fit.LARGEST", 1)
+    monkeypatch.setattr("sbnn_hw.boards.fit.LARGEST", 1)
     arguments = ["--part", "xc7k999tffg900-2", "--out", tmp_path / "out", "--until", "rtl"]
     assert run("--model", model, *arguments) == 1
     assert "takes a lot of memory and time" in said(capsys)
@@ -625,15 +693,100 @@ def test_a_killed_build_leaves_nothing_that_is_trusted(model, ice40, tmp_path, m
     assert not list(out.rglob("*.part"))
 
 
-def test_what_made_a_file_is_part_of_what_it_depends_on(copy, model, monkeypatch):
-    original = steps_module.code_digest
-    monkeypatch.setattr(
-        "sbnn_hw.flow.network_steps.code_digest",
-        lambda *names: original(*names) + ("changed" if "sbnn_hw.rtl_gen" in names else ""),
+#: A file of each kind, the steps that are done again when a byte of it changes, and others that
+#: are not.
+CHANGES = {
+    # Imported at the top of a file, or inside a function, by way of several others.
+    "netlist/conv.py": ("netlist rtl simulation", "bitstream"),
+    "hardware.py": ("rtl simulation", "netlist synthesis bitstream"),
+    "generate.py": ("rtl", "netlist simulation synthesis bitstream"),
+    "rtl_gen/design.py": ("rtl", "netlist simulation bitstream"),
+    "rtl_gen/verilog.py": ("rtl synthesis", "netlist simulation bitstream"),
+    "sim/agreement.py": ("simulation", "netlist rtl synthesis bitstream"),
+    "boards/platform.py": ("synthesis", "netlist rtl simulation bitstream"),
+    "boards/nextpnr.py": ("synthesis bitstream", "netlist rtl simulation"),
+    "yosys.py": ("rtl synthesis bitstream", "netlist"),
+    "cache.py": ("rtl simulation", "netlist"),
+    # Entered by an import that uses no name.
+    "rtl_gen/stages/conv.py": ("rtl", "netlist simulation bitstream"),
+    # Read, not imported.
+    "sim/harness.cpp": ("simulation", "netlist synthesis bitstream"),
+    # The steps themselves.
+    "models.py": ("netlist", "rtl simulation synthesis bitstream"),
+    "flow/network_steps.py": ("netlist rtl simulation", "synthesis bitstream"),
+    "flow/board_steps.py": ("synthesis bitstream", "netlist rtl simulation"),
+    # What no step is made with.
+    **dict.fromkeys(
+        ("train/loop.py", "train/fold.py", "qonnx/importer.py", "report/page.py", "cli.py"),
+        ("", "netlist rtl simulation synthesis bitstream"),
+    ),
+    "sim/suite_files/README.md": ("rtl", "netlist synthesis bitstream"),
+}
+
+
+@pytest.fixture(scope="module")
+def changed(model, ice40, tmp_path_factory):
+    """Return which steps are done again when a file changes, and a folder built with one changed.
+
+    The sources are a copy, in the folders that an installed wheel has.
+    """
+    place = tmp_path_factory.mktemp("changed")
+    skip = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "sbnn_hw", place / "sbnn_hw", ignore=skip)
+    for folder in ("train", "rtl_gen", "sim", "boards"):
+        shutil.copytree(ROOT / folder, place / "sbnn_hw" / folder, ignore=skip)
+    out = shutil.copytree(ice40, place / "out")
+    worker = Path(__file__).with_name("changed_sources.py")
+    done = subprocess.run(
+        [sys.executable, worker, model, "icebreaker", out, *CHANGES],
+        env=os.environ | {"PYTHONPATH": str(place)},
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    assert run("--model", model, "--board", "arty_a7", "--out", copy) == 0
-    fresh = [step["name"] for step in report_of(copy)["steps"] if not step["cached"]]
-    assert fresh == ["rtl", "simulation"]
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert said["sources"] == str(place / "sbnn_hw")
+    return said, out
+
+
+def test_an_installed_copy_has_the_digests_of_the_sources(changed):
+    assert changed[0]["again"][""] == []
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_byte_of_what_makes_a_file_is_seen_by_its_step(changed, name):
+    again, (must, must_not) = set(changed[0]["again"][name]), CHANGES[name]
+    assert set(must.split()) <= again
+    assert not again & set(must_not.split())
+
+
+def test_a_step_is_really_done_when_a_file_of_the_suite_changes(changed):
+    said, out = changed
+    assert said["really"] == ["rtl"]
+    assert (out / "tests/README.md").read_text().endswith("changed\n")
+
+
+def check_counted(steps):
+    for name, (ran, counted) in steps.items():
+        assert ran
+        assert ran <= counted, name
+
+
+def test_all_that_runs_in_a_step_counts(ice40_watched):
+    steps = ice40_watched[1]
+    assert list(steps) == ["netlist", "rtl", "simulation", "synthesis", "bitstream"]
+    assert "rtl_gen/stages/vector.py" in steps["rtl"][0]
+    assert "boards/platform.py" in steps["synthesis"][0]
+    check_counted(steps)
+
+
+@pytest.mark.parametrize("name", ["digits.pt", "tfc_brevitas.onnx"])
+def test_all_that_opens_a_model_counts(name, tmp_path):
+    with watched() as steps:
+        options = ("--board", "arty_a7", "--until", "netlist", "--out", tmp_path)
+        assert run("--model", MODELS / name, *options) == 0
+    check_counted(steps)
 
 
 @pytest.mark.long

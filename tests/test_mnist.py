@@ -7,8 +7,8 @@ import pytest
 from conftest import ROOT
 
 from sbnn_hw.train import TrainConfig, fold_checkpoint, load_checkpoint, train
-from sbnn_hw.train.agreement import check_agreement
 from sbnn_hw.train.fold import fold_model
+from sbnn_hw.train.fold_check import check_fold
 
 DOMAINS = {
     "learned": {"domain": "learned"},
@@ -27,7 +27,7 @@ def test_every_hidden_bit_and_class_agree_on_all_test_images(tmp_path, mnist, da
     config = TrainConfig(model="sfc", data="mnist", **options)
     checkpoint = train(config, tmp_path / "ckpt.pt", data_root=data_root)
     folded = fold_model(checkpoint.model, checkpoint.config.shape, drop_unread=False)
-    result = check_agreement(checkpoint.model, folded, mnist.pixels)
+    result = check_fold(checkpoint.model, folded, mnist.pixels)
     assert result.exact, result.first
     assert result.images == 10_000
     assert result.bits == 10_000 * 3 * 256
@@ -60,7 +60,7 @@ def test_shipped_models_are_what_their_cards_say(mnist, name, least, share):
     assert f"| test accuracy of the netlist | {accuracy:.2%} |" in card
     assert f"| ones (U) | {metrics['ones']:,} of {metrics['weights']:,} |" in card
     assert f"| digest | `{folded.network.digest[:16]}` |" in card
-    assert check_agreement(checkpoint.model, folded, mnist.pixels).exact
+    assert check_fold(checkpoint.model, folded, mnist.pixels).exact
 
 
 @pytest.mark.parametrize("name", ["mnist_sfc_95", "mnist_sfc_98"])
@@ -71,7 +71,7 @@ def test_shipped_models_agree_on_the_sample_that_ships_too(name):
     images = datasets.find("mnist").load("test", ROOT / "tests/data")
     path = ROOT / f"models/{name}.pt"
     folded = fold_checkpoint(path)
-    assert check_agreement(load_checkpoint(path).model, folded, images.pixels).exact
+    assert check_fold(load_checkpoint(path).model, folded, images.pixels).exact
     assert folded.network.accuracy(images.pixels, images.labels) >= 0.95
 
 
@@ -86,7 +86,7 @@ def test_shipped_digits_model_is_what_its_card_says():
     assert f"| test accuracy of the netlist | {accuracy:.2%} |" in card
     assert f"| ones (U) | {metrics['ones']:,} of {metrics['weights']:,} |" in card
     assert f"| digest | `{folded.network.digest[:16]}` |" in card
-    assert check_agreement(load_checkpoint(path).model, folded, images.pixels).exact
+    assert check_fold(load_checkpoint(path).model, folded, images.pixels).exact
 
 
 def test_agreement_is_not_blind(mnist):
@@ -109,7 +109,7 @@ def test_agreement_is_not_blind(mnist):
     moved = Taps(taps.width, taps.starts, indices, taps.inverted)
     stages[2] = replace(stages[2], operation=replace(layer, taps=moved))
     faulty = replace(folded, network=Network(folded.network.input, tuple(stages)))
-    result = check_agreement(load_checkpoint(path).model, faulty, mnist.pixels)
+    result = check_fold(load_checkpoint(path).model, faulty, mnist.pixels)
     assert not result.exact
     assert "stage linear0 differs at" in result.first
 

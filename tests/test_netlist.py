@@ -15,10 +15,10 @@ from sbnn_hw.netlist import (
     Edge,
     Encode,
     Flatten,
-    Levels,
     Linear,
     MaxPool2d,
     Network,
+    Recode,
     Scores,
     Stage,
     Taps,
@@ -134,6 +134,15 @@ def test_border_classes_are_the_masks_that_occur(kernel, stride, size):
         assert len(borders) == 9
 
 
+def test_taps_of_a_window_are_positions_then_channels_group_by_group():
+    weights = np.array([[[1, 0], [0, -1]], [[0, 0], [1, 1]], [[0, 1], [0, 0]], [[0, 0], [0, 0]]])
+    taps = Taps.from_windows(weights, groups=2)
+    assert (taps.width, taps.starts.tolist()) == (8, [0, 2, 4, 5, 5])
+    # Channels 0 and 1 are those of the first two neurons, 2 and 3 those of the others.
+    assert taps.indices.tolist() == [0, 5, 4, 5, 3]
+    assert taps.inverted.tolist() == [False, True, False, False, False]
+
+
 def test_pool_is_or_and_and():
     pool = MaxPool2d(Window((2, 2), (2, 2), (1, 1)), np.array([False, True]))
     x = np.zeros((1, 2, 2, 2), np.uint8)
@@ -151,13 +160,13 @@ def test_pool_is_or_and_and():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Levels([1, 2, 3, 4]), r"^Levels must be a table that begins with 0, does not decrease"),
-        (lambda: Levels([0, 2, 1, 3]), r"^Levels must be a table that begins with 0, does not decrease"),
-        (lambda: Levels([0, 0, 1, 1]), r"^Levels must be a table .* ends between 2 and the largest"),
-        (lambda: Levels([0, 0, 1, 9]), r"^Levels must be a table .* ends between 2 and the largest"),
-        (lambda: Levels([0, 0, 2, 2]), r"^Levels must have no common factor, and change some value$"),
-        (lambda: Levels([0, 1, 2, 3]), r"^Levels must have no common factor, and change some value$"),
-        (lambda: chain(Levels([0, 0, 1, 2]), Flatten(), scores([[1, 0, 1]])),
+        (lambda: Recode([1, 2, 3, 4]), r"^Levels must be a table that begins with 0, does not decrease"),
+        (lambda: Recode([0, 2, 1, 3]), r"^Levels must be a table that begins with 0, does not decrease"),
+        (lambda: Recode([0, 0, 1, 1]), r"^Levels must be a table .* ends between 2 and the largest"),
+        (lambda: Recode([0, 0, 1, 9]), r"^Levels must be a table .* ends between 2 and the largest"),
+        (lambda: Recode([0, 0, 2, 2]), r"^Levels must have no common factor, and change some value$"),
+        (lambda: Recode([0, 1, 2, 3]), r"^Levels must have no common factor, and change some value$"),
+        (lambda: chain(Recode([0, 0, 1, 2]), Flatten(), scores([[1, 0, 1]])),
          r"^Stage levels_0: It takes values up to 3, but receives 8 bits$"),
         (lambda: Taps(3, [0, 2], [0, 3], [False] * 2), r"^Taps must be below 3, not 3 \(neuron 0\)$"),
         (lambda: Taps(3, [0, 1, 3], [2, 1, 1], [False] * 3),

@@ -9,7 +9,7 @@ from conftest import ROOT
 from random_networks import random_level_network, random_map_network, random_vector_network
 
 from sbnn_hw.errors import ModelRejected
-from sbnn_hw.netlist.view import from_view, load_view, save_view, schema_path, to_view
+from sbnn_hw.netlist.view import from_view, load_view, save_view, to_view, view_schema
 from sbnn_hw.train import fold_checkpoint
 
 # The validator uses an old name of a library's.
@@ -25,7 +25,7 @@ def view():
 def schema():
     jschon = pytest.importorskip("jschon", reason="needs jschon (pip install 'sbnn-hw[dev]')")
     jschon.create_catalog("2020-12")
-    return jschon.JSONSchema(json.loads(schema_path().read_text()))
+    return jschon.JSONSchema(view_schema())
 
 
 def fits(schema, view):

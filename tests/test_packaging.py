@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 import venv
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -153,6 +154,8 @@ def test_wheel_works_without_the_sources_and_without_torch(tmp_path):
         check=True, capture_output=True,
     )  # fmt: skip
     (wheel,) = tmp_path.glob("*.whl")
+    held = set(zipfile.ZipFile(wheel).namelist())
+    assert {f"sbnn_hw/boards/host/{name}" for name in ("sbnn.h", "sbnn.c", "main.c")} <= held
     venv.create(tmp_path / "env", with_pip=False)
     python = tmp_path / "env/bin/python"
     target = subprocess.run(

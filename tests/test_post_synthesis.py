@@ -13,14 +13,16 @@ from random_networks import (
     random_vector_network,
 )
 
+from sbnn_hw.families import fpga_families
 from sbnn_hw.netlist import Edge, Flatten
 from sbnn_hw.rtl_gen.design import generate
 from sbnn_hw.rtl_gen.lower import Options
 from sbnn_hw.sim.library import compile_design
-from sbnn_hw.sim.vectors import pack_images, pack_results
-from sbnn_hw.yosys import FAMILIES, cell_models, synthesise
+from sbnn_hw.vectors import pack_images, pack_results
+from sbnn_hw.yosys import cell_models, synthesise
 
 IMAGES = 60
+FPGAS = [family.name for family in fpga_families()]
 
 
 def lively(make, wanted):
@@ -73,53 +75,53 @@ NETWORKS = {
 @lru_cache
 def synthesised(name, family):
     network = NETWORKS[name]()
-    design = generate(network, Options(family=family))
-    return network, design.description, synthesise(design.verilog, family)
+    made = generate(network, Options(family=family))
+    return network, made.design, synthesise(made.verilog, family)
 
 
 def wrong_images(name, family, change=lambda netlist: netlist):
     """Simulate a netlist with Yosys's own models of its cells; count the images that differ."""
-    network, description, synthesis = synthesised(name, family)
+    network, design, synthesis = synthesised(name, family)
     library = compile_design(
         {"cells.v": cell_models(family), "netlist.v": change(synthesis.netlist)},
-        in_width=description["input"]["width"],
-        out_width=description["output"]["width"],
+        in_width=design.input.width,
+        out_width=design.output.width,
     )
     pixels = images_for(network)
     # One word more than is due is waited for: it must not come.
     trace = library.run(
-        pack_images(pixels, description), expect=IMAGES + 1, valid_odds=0.7, ready_odds=0.7,
-        seed=1, limit=4 * description["latency"] + 1000,
+        pack_images(pixels, design.input), expect=IMAGES + 1, valid_odds=0.7, ready_odds=0.7,
+        seed=1, limit=4 * design.latency + 1000,
     )  # fmt: skip
     outcome = network.compute(pixels)
     # Images that all get the same answer would show little.
     assert len(np.unique(outcome.scores, axis=0)) > 5
     assert trace.violations == 0
     assert len(trace.outputs) == IMAGES
-    wanted = pack_results(outcome.classes, outcome.scores, description)
+    wanted = pack_results(outcome.classes, outcome.scores, design.output)
     return int((trace.outputs != wanted).any(axis=1).sum())
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", FPGAS)
 @pytest.mark.parametrize("name", ["vector", "map"])
 def test_netlist_says_what_the_network_says(name, family):
     assert wrong_images(name, family) == 0
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", FPGAS)
 def test_wide_netlist_says_what_the_network_says(family):
     assert wrong_images("wide", family) == 0
 
 
 def test_lines_are_kept_in_what_the_family_has_for_them():
-    counts = {family: synthesised("map", family)[2].counts for family in FAMILIES}
+    counts = {family: synthesised("map", family)[2].counts for family in FPGAS}
     assert counts["xc7"].srls > 0
     assert counts["ecp5"].lutram > 0
     assert counts["ice40"].brams > 0
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", FPGAS)
 def test_one_wrong_table_is_seen(family):
     def invert(netlist):
         tables = list(re.finditer(r"INIT\((\d+)'h([0-9a-f]+)\)", netlist))

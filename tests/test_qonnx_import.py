@@ -24,7 +24,9 @@ from sbnn_hw.errors import ModelRejected
 from sbnn_hw.models import open_network
 from sbnn_hw.netlist import Encode, MaxPool2d
 from sbnn_hw.qonnx import import_network
+from sbnn_hw.qonnx.constants import Constant
 from sbnn_hw.qonnx.export import save_network
+from sbnn_hw.qonnx.weights import recognise
 
 
 def pixels_for(rng, network, count=300):
@@ -369,18 +371,32 @@ def test_padding_zero_and_padding_in_front_of_the_quantiser_differ(tmp_path):
     assert len(set(digests.values())) == 3
 
 
-def test_dense_weights_take_what_is_cheaper(tmp_path):
+def test_dense_weights_take_fewer_operations(tmp_path):
     """A wide layer adds q up once; a layer of one neuron taps everything."""
-    rng = np.random.default_rng(1)
 
-    def reports(neurons):
+    def reports(neurons, minus=None):
+        rng = np.random.default_rng(1)
         w = Writer((1, 6, 6)).add("BipolarQuant", ONE).add("Flatten")
-        w.add("MatMul", rng.choice([-1.0, 1.0], (36, neurons))).add("BipolarQuant", ONE)
+        weights = rng.choice([-1.0, 1.0], (36, neurons))
+        if minus is not None:
+            weights = np.where(np.arange(36) < minus, -1.0, 1.0)[:, None].repeat(neurons, 1)
+        w.add("MatMul", weights).add("BipolarQuant", ONE)
         w.add("MatMul", np.ones((neurons, 2)) - 2 * np.eye(neurons, 2))
         return check(w.save(tmp_path / "net.onnx", 2)).reports
 
     assert (reports(32)[0].xi, reports(32)[0].k) == (-1, 1)
     assert reports(1)[0].xi == 0
+    # Two neurons: 2·18 taps and 36 inputs for q are as many as 2·36 taps, 2·17 + 36 are fewer.
+    assert reports(2, minus=18)[0].xi == 0
+    assert reports(2, minus=17)[0].xi == reports(2, minus=19)[0].xi == -1
+
+
+@pytest.mark.parametrize(("groups", "xi"), [(1, -1), (2, 0)])
+def test_every_group_of_dense_weights_needs_a_q_of_its_own(groups, xi):
+    """Four neurons of 18 taps: 4·9 taps and a q of 18 are fewer than 4·18, with 2 q they are not."""
+    weights = np.where(np.arange(18) < 9, -1, 1)[None].repeat(4, 0)
+    found = recognise(Constant.of(weights), scores=False, hint=None, groups=groups)
+    assert np.sign(found.xi) == xi
 
 
 @pytest.mark.parametrize(

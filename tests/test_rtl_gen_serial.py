@@ -9,14 +9,15 @@ from packed import Pack
 from random_networks import random_map_network
 
 from sbnn_hw.errors import ModelRejected
+from sbnn_hw.families import FAMILIES
 from sbnn_hw.netlist import Conv2d, Edge, Encode, Flatten, Network, Scores, Stage, Taps, Window
-from sbnn_hw.rtl_gen.accumulate import Repeat, select_part
+from sbnn_hw.rtl_gen.counting import select_part
 from sbnn_hw.rtl_gen.design import generate
-from sbnn_hw.rtl_gen.heap import FAMILIES
 from sbnn_hw.rtl_gen.logic import Logic
 from sbnn_hw.rtl_gen.lower import Options, lower
+from sbnn_hw.rtl_gen.parts.accumulate import Repeat
+from sbnn_hw.rtl_gen.parts.window import Scan
 from sbnn_hw.rtl_gen.stages import vector
-from sbnn_hw.rtl_gen.window import Scan
 from sbnn_hw.sim.agreement import check_agreement
 
 
@@ -33,9 +34,9 @@ def serial_pairs(count, *, first=0):
             levels_per_stage=int(rng.integers(1, 4)),
         )
         with contextlib.suppress(ModelRejected):
-            cores = lower(network, options).cores.values()
+            parts = lower(network, options).parts.values()
             # A map of one pixel is a vector already.
-            if any(isinstance(core, Repeat) for core in cores):
+            if any(isinstance(part, Repeat) for part in parts):
                 found.append((network, options))
         if len(found) == count:
             return found
@@ -73,17 +74,17 @@ def test_random_networks_agree_with_and_without_stalls():
 @pytest.mark.parametrize("cycles", [1, 2, 3])
 def test_every_connection_is_counted_and_every_score_agrees(cycles):
     network = strided()
-    design = generate(network, Options(family="xc7", flatten="accumulate", serial=cycles))
-    stages = {stage["name"]: stage for stage in design.description["stages"]}
-    assert stages["s3"]["connections"] == network.stages[3].operation.connections
+    made = generate(network, Options(family="xc7", flatten="accumulate", serial=cycles))
+    stages = {stage.name: stage for stage in made.design.stages}
+    assert stages["s3"].connections == network.stages[3].operation.connections
     pixels = np.random.default_rng(1).integers(0, 256, (200, 10, 10, 1)).astype(np.uint8)
-    found = check_agreement(network, design.verilog, design.description, pixels, inside=True)
+    found = check_agreement(network, made.verilog, made.design, pixels, inside=True)
     assert found.equal
 
 
 def test_a_pixel_that_comes_too_soon_would_be_seen(monkeypatch):
     """Count over one cycle more than there are: the next pixel comes while one is counted."""
-    monkeypatch.setattr(vector, "cycles_of", lambda place: [4])
+    monkeypatch.setattr(vector, "cycles_of", lambda place, edge: [4])
     pack = Pack([(strided(), Options(flatten="accumulate"))])
     assert pack.differing() == [0]
 
@@ -100,7 +101,7 @@ def test_the_smallest_number_of_cycles_is_chosen():
 
     def tables(**options):
         lowered = lower(network, Options(family="xc7", flatten="accumulate", **options))
-        return sum(core.tables for core in lowered.chosen["s3"].parts.values())
+        return lowered.chosen["s3"].cost.tables
 
     each = {cycles: tables(serial=cycles) for cycles in (1, 2, 3)}
     assert each[3] < each[1]

@@ -4,7 +4,6 @@ import random
 
 import numpy as np
 import pytest
-from amaranth.sim import Simulator
 from random_networks import (
     random_conv,
     random_encoder,
@@ -14,51 +13,18 @@ from random_networks import (
     random_vector_network,
     random_window,
 )
+from simulated import run_streams
 
 from sbnn_hw.netlist import Edge, Flatten, MaxPool2d, Stage
-from sbnn_hw.rtl_gen.core import Tables
-from sbnn_hw.rtl_gen.fabric import pair_tables
-from sbnn_hw.rtl_gen.gather import Narrow, Widen
+from sbnn_hw.rtl_gen.island import Single
 from sbnn_hw.rtl_gen.lower import Options, lower
-from sbnn_hw.rtl_gen.network import Single
+from sbnn_hw.rtl_gen.pairing import pair_tables
+from sbnn_hw.rtl_gen.parts.tables import Tables
+from sbnn_hw.rtl_gen.streams import Narrow, Widen
 
 
 def pack(values, bits):
     return sum(int(value) << bits * n for n, value in enumerate(values))
-
-
-def run(dut, words, expected, *, odds=1.0, seed=0):
-    """Send words through a component and return what comes out, with hesitation on both sides."""
-    rng = random.Random(seed)
-    given = []
-
-    async def source(ctx):
-        for word in words:
-            while rng.random() > odds:
-                await ctx.tick()
-            ctx.set(dut.i.payload, word)
-            ctx.set(dut.i.valid, 1)
-            await ctx.tick().until(dut.i.ready)
-            ctx.set(dut.i.valid, 0)
-
-    async def sink(ctx):
-        waited = 0
-        while len(given) < expected and waited < 3000:
-            ctx.set(dut.o.ready, rng.random() <= odds)
-            _, _, valid, ready, payload = await ctx.tick().sample(
-                dut.o.valid, dut.o.ready, dut.o.payload
-            )
-            waited += 1
-            if valid and ready:
-                given.append(payload)
-                waited = 0
-
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-8)
-    simulator.add_testbench(source)
-    simulator.add_testbench(sink)
-    simulator.run()
-    return given
 
 
 def random_stage(kind, rng):
@@ -97,7 +63,7 @@ def test_a_stage_alone_says_what_its_operation_computes(kind, odds):
         wanted = operation.compute(x, edge)
         bits = operation.infer(edge).bits
         wanted = [pack(row, bits) for row in wanted.reshape(-1, wanted.shape[-1])]
-        assert run(dut, words, len(wanted), odds=odds, seed=seed) == wanted, seed
+        assert run_streams(dut, words, len(wanted), odds=odds, seed=seed) == wanted, seed
 
 
 def test_flatten_is_no_stage_by_itself():
@@ -110,13 +76,13 @@ def test_words_are_widened_and_narrowed_in_order(odds):
     rng = random.Random(0)
     small = [rng.getrandbits(8) for _ in range(24)]
     wide = [pack(small[n : n + 4], 8) for n in range(0, 24, 4)]
-    assert run(Widen(8, 4), small, 6, odds=odds) == wide
-    assert run(Narrow(8, 4), wide, 24, odds=odds) == small
+    assert run_streams(Widen(8, 4), small, 6, odds=odds) == wide
+    assert run_streams(Narrow(8, 4), wide, 24, odds=odds) == small
 
 
-def loops(core, family):
+def loops(part, family):
     """Return the tables that depend on themselves through a cell that they share."""
-    logic, ranks = core.logic, core._ranks
+    logic, ranks = part.logic, part.ranks
     nets = [net for net in ranks.nets if logic.reads[net]]
     groups = pair_tables(logic, nets, ranks, 5 if family == "xc7" else 0)
     cell = {net: number for number, group in enumerate(groups) for net in group}
@@ -139,7 +105,6 @@ def test_no_path_leads_from_a_cell_back_to_itself():
     for seed in range(40):
         rng = np.random.default_rng(seed)
         network = (random_map_network if seed % 3 == 0 else random_vector_network)(rng)
-        cores = lower(network, Options(family="xc7", share=40)).cores.values()
-        for core in cores:
-            if isinstance(core, Tables):
-                assert loops(core, "xc7") == []
+        for part in lower(network, Options(family="xc7", share=40)).parts.values():
+            if isinstance(part, Tables):
+                assert loops(part, "xc7") == []

@@ -21,7 +21,7 @@ from sbnn_hw.boards.protocol import Wire
 from sbnn_hw.cli import main
 from sbnn_hw.commands.serve import _make_link
 from sbnn_hw.errors import OutputRefused
-from sbnn_hw.hardware import random_images
+from sbnn_hw.images import random_images
 
 NETWORK = small_network((6, 5, 1), hidden=(8,), classes=5, fan_in=5)
 
@@ -217,6 +217,22 @@ def test_a_silent_port_is_given_up(model, pictures, capsys):
 def test_what_cannot_be_served_is_one_sentence(tmp_path, capsys, arguments, words):
     assert main(["serve", *(text.format(tmp_path) for text in arguments)]) == 2
     assert re.fullmatch(words, said(capsys))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[]", "The report must be an object, not \\[\\]"),
+        ('{"schema": 2}', "Field schema of the report must be 1 for this release, not 2"),
+        ("{", "Expecting .*"),
+        ("[" * 100_000, ".*recursion.*"),
+    ],
+    ids=["list", "version", "cut", "deep"],
+)
+def test_a_report_that_is_damaged_is_one_sentence(tmp_path, capsys, text, words):
+    (tmp_path / "report.json").write_text(text)
+    assert main(["serve", "--build", str(tmp_path)]) == 1
+    assert re.fullmatch(rf".*report\.json is damaged \({words}\); build it again", said(capsys))
 
 
 def test_two_programs_do_not_share_a_line(model, port, pictures, capsys):

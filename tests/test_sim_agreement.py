@@ -2,7 +2,9 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,22 +18,25 @@ from random_networks import (
 )
 
 from sbnn_hw import bops
-from sbnn_hw.errors import UsageError
+from sbnn_hw.cost.cost import Cost
+from sbnn_hw.design import StageDesign
+from sbnn_hw.errors import ToolFailed, UsageError
 from sbnn_hw.models import open_network
 from sbnn_hw.netlist import Conv2d, Edge, Encode, Flatten, Linear, MaxPool2d, Taps, Window
 from sbnn_hw.rtl_gen.design import generate
 from sbnn_hw.rtl_gen.lower import Options
-from sbnn_hw.sim.agreement import check_agreement
+from sbnn_hw.rtl_gen.outline import outline
+from sbnn_hw.sim.agreement import _compare_inside, check_agreement
 
 MODELS = Path(__file__).parents[1] / "models"
 FAMILIES = ["xc7", "ecp5", "ice40", "generic"]
 
 
 def verdict(network, pixels, *, family="xc7", spoil=None, **options):
-    design = generate(network, Options(family=family))
-    text = spoil(design.verilog) if spoil else design.verilog
-    agreement = check_agreement(network, text, design.description, pixels, **options)
-    return agreement, design.description
+    made = generate(network, Options(family=family))
+    text = spoil(made.verilog) if spoil else made.verilog
+    agreement = check_agreement(network, text, made.design, pixels, **options)
+    return agreement, made.design
 
 
 @pytest.mark.parametrize("kind", [random_vector_network, random_map_network])
@@ -39,29 +44,130 @@ def verdict(network, pixels, *, family="xc7", spoil=None, **options):
 def test_every_value_of_every_stage_agrees_and_latency_and_interval_are_as_computed(kind, family):
     rng = np.random.default_rng(FAMILIES.index(family) + 20)
     network = kind(rng)
-    agreement, description = verdict(
+    agreement, design = verdict(
         network, random_images(rng, network, 12), family=family, inside=True
     )
     assert agreement.equal
     assert agreement.values
-    assert agreement.latency == description["latency"]
-    assert agreement.interval == description["interval"]
+    assert agreement.latency == design.latency
+    assert agreement.interval == design.interval
 
 
 def test_operations_measured_are_those_of_the_netlist():
     rng = np.random.default_rng(8)
     network = random_map_network(rng)
-    agreement, description = verdict(network, random_images(rng, network, 5))
+    agreement, design = verdict(network, random_images(rng, network, 5))
     layers = {layer.name: layer for layer in bops.count(network).layers}
     assert layers.keys() == agreement.operations.keys()
     for name, operations in agreement.operations.items():
         assert operations["handshakes"] == 5 * layers[name].windows
         assert operations["connections"] == layers[name].connections
         assert operations["measured"] == layers[name].sparse + layers[name].additions
-    plain = agreement.to_dict(network, description)
+    plain = agreement.to_dict(network, design)
     assert json.loads(json.dumps(plain)) == plain
     assert plain["bops"]["measured"] == plain["bops"]["static"]
     assert plain["bops"]["dense"] == bops.count(network).total("dense")
+
+
+def renamed(design, old, new):
+    """Return a design some of whose signals have other names."""
+
+    def change(path):
+        return path and path.replace(f".{old}", f".{new}")
+
+    return replace(
+        design,
+        stages=tuple(
+            replace(s, strobes=tuple(map(change, s.strobes)), payload=change(s.payload))
+            for s in design.stages
+        ),
+    )
+
+
+def test_stages_are_watched_as_the_design_tells_whatever_signals_and_kinds_are_called():
+    rng = np.random.default_rng(9)
+    network = random_vector_network(rng)
+    made = generate(network, Options(family="xc7"))
+    text, design = made.verilog, made.design
+    for old, new in (("o__valid", "given"), ("o__payload", "word"), ("enable", "go")):
+        # The top module comes first, and its own ports keep their names.
+        top, rest = text.split("endmodule", 1)
+        text = top.replace(f".{old}(", f".{new}(") + "endmodule"
+        text += re.sub(rf"\b{old}\b", new, rest)
+        design = renamed(design, old, new)
+    design = replace(design, stages=tuple(replace(s, kind="thing") for s in design.stages))
+    agreement = check_agreement(network, text, design, random_images(rng, network, 5), inside=True)
+    assert agreement.equal
+    assert agreement.operations_equal
+    assert agreement.values
+    with pytest.raises(
+        ToolFailed,
+        match=r"^The signals of the design do not match its description: no signal \w+\.o__valid$",
+    ):
+        check_agreement(network, text, made.design, random_images(rng, network, 5))
+
+
+@pytest.mark.parametrize(
+    ("fault", "values", "operations"),
+    [
+        # A strobe that is always 1 sees words that are none.
+        (lambda stage: {"strobes": stage.strobes[1:]}, False, False),
+        (lambda stage: {"connections": stage.connections + 1}, True, False),
+        (lambda stage: {"counted": stage.counted + 1}, True, False),
+        (lambda stage: {"strobes": (), "payload": None}, True, False),
+        (lambda stage: {}, True, True),
+    ],
+    ids=["strobe", "connections", "counted", "unseen", "none"],
+)
+def test_a_design_that_tells_something_wrong_is_found_out(fault, values, operations):
+    rng = np.random.default_rng(8)
+    network = random_map_network(rng)
+    made = generate(network, Options(family="xc7"))
+    stages = list(made.design.stages)
+    seen = next(n for n, stage in enumerate(stages) if stage.connections and stage.payload)
+    stages[seen] = replace(stages[seen], **fault(stages[seen]))
+    design = replace(made.design, stages=tuple(stages))
+    pixels = random_images(rng, network, 5)
+    agreement = check_agreement(network, made.verilog, design, pixels, inside=True)
+    assert (agreement.equal, agreement.operations_equal) == (values, operations)
+
+
+@pytest.mark.parametrize("kind", [random_vector_network, random_map_network])
+@pytest.mark.parametrize("how", ["auto", "pixel"])
+def test_values_that_may_be_left_out_are_those_that_the_netlist_does_not_read(kind, how):
+    left_out = 0
+    for seed in range(10):
+        network = kind(np.random.default_rng(seed))
+        design = outline(network, Options(input=how))
+        for stage, read in zip(design.stages[:-1], network.read, strict=False):
+            if stage.width:
+                together = read.reshape(-1, stage.width // stage.value_bits)
+                assert np.flatnonzero(~together.any(axis=0)).tolist() == list(stage.unread)
+                left_out += len(stage.unread)
+    assert left_out
+
+
+@pytest.mark.parametrize(
+    ("given", "differing", "first"),
+    [
+        ([1, 2, 3], 0, None),
+        ([1, 0, 3], 0, None),  # nothing reads the second value
+        ([1, 2, 1], 1, (2, 1, 3)),
+        ([2, 2, 3], 2, (0, 2, 1)),
+    ],
+)
+def test_values_of_several_bits_are_compared_where_they_are_read(given, differing, first):
+    stage = StageDesign(
+        name="wide", kind="any", cores=("wide",), connections=0, counted=0, cost=Cost(), latency=1,
+        width=6, value_bits=2, unread=(1,), strobes=("wide.o__valid",), payload="wide.o__payload",
+    )  # fmt: skip
+    word = sum(value << 2 * n for n, value in enumerate(given))
+    trace = SimpleNamespace(values={"wide": np.array([[word]], np.uint8)})
+    design = SimpleNamespace(stages=[stage])
+    compared, wrong, found = _compare_inside(trace, {"wide": np.array([[1, 2, 3]])}, design)
+    assert (compared, wrong) == (4, differing)
+    seen = found and (found.neuron, found.hardware, found.software)
+    assert seen == first
 
 
 def digits_network():
@@ -127,12 +233,12 @@ def test_a_wrong_class_is_seen_where_all_scores_are_right():
 
 def test_a_design_of_another_network_is_refused():
     one, two = (random_vector_network(np.random.default_rng(seed)) for seed in (1, 2))
-    design = generate(one)
+    made = generate(one)
     with pytest.raises(
         UsageError, match=r"^The design was generated from another network; generate it again$"
     ):
         check_agreement(
-            two, design.verilog, design.description, random_images(np.random.default_rng(0), two, 1)
+            two, made.verilog, made.design, random_images(np.random.default_rng(0), two, 1)
         )
 
 
@@ -194,7 +300,7 @@ def test_a_small_cnv_is_exact_in_every_pixel_of_every_layer(data_root):
 
     pixels = datasets.find("cifar10").load("test", data_root).pixels[:100]
     network = small_cnv(np.random.default_rng(0))
-    agreement, description = verdict(network, pixels, inside=True)
+    agreement, design = verdict(network, pixels, inside=True)
     assert agreement.equal
     pixels_seen = (
         30 * 30 * 8
@@ -217,18 +323,18 @@ def test_a_small_cnv_is_exact_in_every_pixel_of_every_layer(data_root):
     assert agreement.values == 100 * sum(
         int(mask.sum()) for mask, skipped in zip(seen, flat, strict=True) if not skipped
     )
-    assert agreement.latency == description["latency"]
-    assert agreement.interval == description["interval"] == 1024
+    assert agreement.latency == design.latency
+    assert agreement.interval == design.interval == 1024
 
 
 def mnist_agreement(name, mnist, stalls):
     network = open_network(MODELS / f"{name}.pt")
-    agreement, description = verdict(network, mnist.pixels, stalls=stalls, seed=1)
+    agreement, design = verdict(network, mnist.pixels, stalls=stalls, seed=1)
     assert (agreement.vectors, agreement.mismatches) == (10_000, 0)
     assert agreement.equal
     assert agreement.operations_equal
     if not stalls:
-        assert (agreement.latency, agreement.interval) == (description["latency"], 1)
+        assert (agreement.latency, agreement.interval) == (design.latency, 1)
 
 
 @pytest.mark.parametrize("stalls", [False, True], ids=["steady", "stalls"])

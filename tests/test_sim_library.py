@@ -146,7 +146,8 @@ def test_probes_see_signals_below_the_top(stages):
     ],
 )
 def test_wrong_probe_is_refused(probe, message):
-    with pytest.raises(ValueError, match=f"^Design cannot be probed: {message}$"):
+    said = "The signals of the design do not match its description"
+    with pytest.raises(ToolFailed, match=f"^{said}: {message}$"):
         compile_design(pipeline(33), in_width=33, out_width=33, probes=[probe])
 
 
@@ -220,7 +221,7 @@ def test_damaged_library_is_not_loaded(cache, content):
 def test_library_that_cannot_be_loaded_is_one_sentence(tmp_path):
     (tmp_path / "design.so").write_bytes(b"")
     with pytest.raises(ToolFailed) as raised:
-        open_library(tmp_path / "design.so")
+        open_library(tmp_path / "design.so", {})
     assert str(raised.value) == (
         f"The compiled simulation {tmp_path}/design.so cannot be loaded (file too short): if that "
         f"disk does not allow programs to run, point $SBNN_CACHE at a folder on another one"

@@ -25,14 +25,15 @@ from random_networks import (
 from sbnn_hw.errors import UsageError
 from sbnn_hw.netlist import Conv2d, Edge, Flatten, MaxPool2d, Network, Stage, Window
 from sbnn_hw.rtl_gen.axi import AxiStream
+from sbnn_hw.rtl_gen.datapath import Datapath
 from sbnn_hw.rtl_gen.design import generate
 from sbnn_hw.rtl_gen.lower import Options
-from sbnn_hw.rtl_gen.network import Network as Hardware
+from sbnn_hw.rtl_gen.outline import describe_output
 from sbnn_hw.rtl_gen.verilog import to_verilog
 from sbnn_hw.sim import verilator
 from sbnn_hw.sim.library import primitives
 from sbnn_hw.sim.suite import write_suite
-from sbnn_hw.sim.vectors import pack_results
+from sbnn_hw.vectors import pack_results
 
 pytest.importorskip("cocotb_tools")
 needs_tools = pytest.mark.skipif(
@@ -117,9 +118,9 @@ def make_network(name, seed=0):
 
 def emit(folder, name, **options):
     network, images = make_network(name)
-    design = generate(network, Options(**((DESIGNS | ALONE)[name][2] | options)))
-    write_suite(folder, network, design.verilog, design.description, images)
-    return design
+    made = generate(network, Options(**((DESIGNS | ALONE)[name][2] | options)))
+    write_suite(folder, network, made.verilog, made.design, images)
+    return made
 
 
 #: Verilator's own C++ is the same for each design: compiled once, it is handed out again.
@@ -188,14 +189,14 @@ def written(tmp_path_factory):
 
 
 def test_suite_has_all_that_it_needs(written):
-    folder, design = written
+    folder, made = written
     assert sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()) == [
         "design.json", "tests/README.md", "tests/design_bench.py", "tests/expected.hex",
         "tests/primitives.v", "tests/test_design.py", "tests/vectors.hex",
         "tests/verilator_setup.py", "top.v",
     ]  # fmt: skip
-    assert (folder / "top.v").read_text() == design.verilog
-    assert (folder / "design.json").read_text() == design.to_json()
+    assert (folder / "top.v").read_text() == made.verilog
+    assert (folder / "design.json").read_text() == made.design.to_json()
 
 
 def test_nothing_of_the_model_is_pasted_into_code(written):
@@ -220,34 +221,34 @@ def test_suite_imports_nothing_but_cocotb_and_pytest(written):
 
 
 def test_vectors_are_words_in_hexadecimal(written):
-    folder, design = written
+    folder, made = written
     network, images = make_network("gathered")
-    stream = design.description["input"]
+    stream = made.design.input
     lines = (folder / "tests/vectors.hex").read_text().splitlines()
-    assert len(lines) == len(images) * stream["beats"]
-    assert {len(line) for line in lines} == {-(-stream["width"] // 4)}
+    assert len(lines) == len(images) * stream.beats
+    assert {len(line) for line in lines} == {-(-stream.width // 4)}
     pixel = images[0].reshape(-1, 2)[1]
     assert int(lines[1], 16) == pixel[0] | int(pixel[1]) << 4
-    result = design.description["output"]
+    result = made.design.output
     lines = (folder / "tests/expected.hex").read_text().splitlines()
     assert len(lines) == len(images)
-    mask = (1 << result["index_bits"]) - 1
+    mask = (1 << result.index_bits) - 1
     assert [int(line, 16) & mask for line in lines] == network.compute(images).classes.tolist()
 
 
 def test_limit_takes_the_first_images(tmp_path):
     network, images = make_network("vector")
-    design = generate(network, Options())
-    write_suite(tmp_path, network, design.verilog, design.description, images, limit=4)
+    made = generate(network, Options())
+    write_suite(tmp_path, network, made.verilog, made.design, images, limit=4)
     assert len((tmp_path / "tests/expected.hex").read_text().splitlines()) == 4
 
 
 def test_wrong_arguments_are_refused_in_one_sentence(tmp_path):
     network, images = make_network("vector")
-    design = generate(network, Options())
+    made = generate(network, Options())
 
     def write(pixels, other=network, **more):
-        write_suite(tmp_path, other, design.verilog, design.description, pixels, **more)
+        write_suite(tmp_path, other, made.verilog, made.design, pixels, **more)
 
     with pytest.raises(
         UsageError, match=r"^There must be one image or more in a regression suite$"
@@ -361,13 +362,15 @@ def test_each_stage_alone_passes(environment, tmp_path, name, family):
 def test_axi_stream_carries_images_and_tells_wrong_frames(environment, tmp_path):
     network, images = make_network("vector")
     images = images[:30]
-    hardware = Hardware(network, Options(family="xc7"))
+    hardware = Datapath(network, Options(family="xc7"))
     (tmp_path / "top.v").write_text(to_verilog(AxiStream(hardware, width=8)))
     (tmp_path / "primitives.v").write_text(primitives())
     outcome = network.compute(images)
-    lowered = hardware.lowered
-    form = {"index_bits": lowered.index_bits, "score_bits": lowered.score_bits}
-    results = pack_results(outcome.classes, outcome.scores, {"output": form})
+    results = pack_results(
+        outcome.classes,
+        outcome.scores,
+        describe_output(network, hardware.lowered, hardware.options),
+    )
     case = {
         "images": [image.ravel().tolist() for image in images],  # 8-bit pixels: a word each
         "expected": [int.from_bytes(row.tobytes(), "little") for row in results],

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from designs import described
 from random_networks import random_images, random_vector_network
 
 from sbnn_hw.errors import ToolFailed, UsageError
@@ -11,7 +12,7 @@ from sbnn_hw.rtl_gen.design import generate
 from sbnn_hw.rtl_gen.lower import Options
 from sbnn_hw.sim.library import compile_design, primitives
 from sbnn_hw.sim.toggles import count_toggles, find_signals, make_public
-from sbnn_hw.sim.vectors import pack_images
+from sbnn_hw.vectors import pack_images
 from sbnn_hw.yosys import run_yosys
 
 # Written as the generator writes: one table, and behind it a register of two bits.
@@ -74,11 +75,7 @@ module \top.part (clk, i__payload, i__valid, o_payload, o_valid);
   end
 endmodule
 """
-TINY_DESCRIPTION = {
-    "input": {"width": 2, "beats": 1, "value_bits": 2},
-    "output": {"width": 2},
-    "latency": 1,
-}
+TINY_DESIGN = described((1, 1, 1), value_bits=2, index_bits=2, latency=1)
 
 
 def tiny_images(*values):
@@ -100,7 +97,7 @@ def test_tiny_design_toggles_as_often_as_by_hand():
     The table follows at once: 3 toggles. The register has both a clock later: 3 and 2, and valid
     rises once. A name that is only another one for the table's output must not count again.
     """
-    toggles = count_toggles(TINY, TINY_DESCRIPTION, tiny_images(0, 1, 3, 2, 2))
+    toggles = count_toggles(TINY, TINY_DESIGN, tiny_images(0, 1, 3, 2, 2))
     assert (toggles.tables, toggles.registers) == (3, 3 + 2 + 1)
     assert (toggles.table_bits, toggles.register_bits) == (1, 3)
     assert (toggles.images, toggles.cycles) == (5, 6)
@@ -108,13 +105,13 @@ def test_tiny_design_toggles_as_often_as_by_hand():
 
 
 def test_what_does_not_change_does_not_toggle():
-    toggles = count_toggles(TINY, TINY_DESCRIPTION, tiny_images(0, 0, 0))
+    toggles = count_toggles(TINY, TINY_DESIGN, tiny_images(0, 0, 0))
     assert (toggles.tables, toggles.registers) == (0, 1)  # valid alone
 
 
 def test_refuses_no_images_and_no_top():
     with pytest.raises(UsageError, match=r"^There must be one image or more to simulate$"):
-        count_toggles(TINY, TINY_DESCRIPTION, tiny_images())
+        count_toggles(TINY, TINY_DESIGN, tiny_images())
     with pytest.raises(
         UsageError, match=r"^There is no module top in the Verilog; generate the design again$"
     ):
@@ -126,7 +123,7 @@ def test_says_when_a_signal_cannot_be_seen(monkeypatch):
     with pytest.raises(
         ToolFailed, match=r"^Verilator shows no signal part\.o_payload of the design$"
     ):
-        count_toggles(TINY, TINY_DESCRIPTION, tiny_images(0, 1))
+        count_toggles(TINY, TINY_DESIGN, tiny_images(0, 1))
 
 
 @pytest.fixture(scope="module")
@@ -155,20 +152,20 @@ def test_finds_every_table_and_register_of_a_generated_design(generated):
 
 
 def test_one_image_more_toggles_by_the_bits_in_which_it_differs(generated):
-    network, design = generated
-    description = design.description
+    network, made = generated
+    design = made.design
     pixels = random_images(np.random.default_rng(0), network, 12)
     library = compile_design(
-        {"primitives.v": primitives(), "top.v": make_public(design.verilog)},
-        in_width=description["input"]["width"],
-        out_width=description["output"]["width"],
+        {"primitives.v": primitives(), "top.v": make_public(made.verilog)},
+        in_width=design.input.width,
+        out_width=design.output.width,
         watch=True,
     )
-    hidden = [s["name"] for s in description["stages"] if s["kind"] == "linear" and s["visible"]]
+    hidden = [s.name for s in design.stages if s.kind == "linear" and s.payload]
     assert hidden
     values = network.compute(pixels, keep=hidden).values
     changes = [
-        library.run(pack_images(pixels[:count], description), expect=count).changes
+        library.run(pack_images(pixels[:count], design.input), expect=count).changes
         for count in range(1, len(pixels) + 1)
     ]
     for name in hidden:

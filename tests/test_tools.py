@@ -9,9 +9,11 @@ import pytest
 
 from sbnn_hw.boards.table import BOARDS
 from sbnn_hw.cli import main
+from sbnn_hw.commands.doctor import VARIABLES, Tool, look_around
 from sbnn_hw.errors import ToolMissing
+from sbnn_hw.families import find_fpga_family
 from sbnn_hw.flow.plan import Plan, require_tools
-from sbnn_hw.tools import VARIABLES, Tool, look_around, version_of
+from sbnn_hw.tools import version_of
 
 
 def program(folder, name, said, code=0):
@@ -125,4 +127,4 @@ def test_a_packer_comes_from_the_folder_of_its_nextpnr(tmp_path, monkeypatch):
         program(folder, "ecppack", "Project Trellis ecppack Version 1.4")
     program(mine, "nextpnr-ecp5", "nextpnr-ecp5 (Version nextpnr-0.8)")
     monkeypatch.setenv("PATH", f"{others}{os.pathsep}{mine}", prepend=os.pathsep)
-    assert find_nextpnr("ecp5").pack == str(mine / "ecppack")
+    assert find_nextpnr(find_fpga_family("ecp5")).pack == str(mine / "ecppack")

@@ -15,7 +15,7 @@ from brevitas.quant import Int8ActPerTensorFloat, Int8WeightPerTensorFloat
 from sbnn_hw.errors import ModelRejected
 from sbnn_hw.qonnx import import_network
 from sbnn_hw.train import SparseBinaryLinear, fold_model, from_brevitas
-from sbnn_hw.train.agreement import check_agreement
+from sbnn_hw.train.fold_check import check_fold
 
 
 class Half(brevitas.Activation):
@@ -75,7 +75,7 @@ def test_ties_are_decided_by_rationals():
     module = brevitas.scramble(mlp(), 0)
     model = from_brevitas(module)
     folded = fold_model(model, (4, 4, 1), drop_unread=False)
-    result = check_agreement(model, folded, images((4, 4, 1)))
+    result = check_fold(model, folded, images((4, 4, 1)))
     assert result.exact
     assert len(result.close) > 10
 

@@ -6,18 +6,22 @@ import pytest
 import torch
 
 from sbnn_hw import datasets
+from sbnn_hw.cost.by_taps import neuron_costs
+from sbnn_hw.cost.heap import lut_cost
 from sbnn_hw.errors import ModelRejected
-from sbnn_hw.explore.cost import tables_of
-from sbnn_hw.rtl_gen.heap import FAMILIES, lut_cost
+from sbnn_hw.families.xc7 import XC7
+from sbnn_hw.rtl_gen.outline import tables_of
 from sbnn_hw.train import TrainConfig, fold_model
-from sbnn_hw.train.budget import SUM, LutBudget, input_costs, neuron_costs
+from sbnn_hw.train.budget import LutBudget, input_costs
 from sbnn_hw.train.catalogue import BACKBONES
 from sbnn_hw.train.domains import make_domain
-from sbnn_hw.train.loop import Trainer
 from sbnn_hw.train.models import ModelConfig, build_model
 from sbnn_hw.train.progress import Progress
 from sbnn_hw.train.signs import SignedWeight
 from sbnn_hw.train.sparsity import layers_of
+from sbnn_hw.train.trainer import Trainer
+
+SUM = XC7.sums.bit
 
 
 def made(domain="signed", model="mlp:40,30", shape=(8, 8, 1)):
@@ -26,17 +30,17 @@ def made(domain="signed", model="mlp:40,30", shape=(8, 8, 1)):
 
 
 def test_costs_are_those_of_heaps_with_the_threshold_in_the_middle():
-    costs = neuron_costs(40)
+    costs = neuron_costs(40, XC7)
     assert costs[:8] == [0, 0.25, 1, 1, 1, 1, 1, 2]
-    assert costs[13] == lut_cost((13,), 7, FAMILIES["xc7"]) == 6
-    assert costs[39] == lut_cost((39,), 20, FAMILIES["xc7"])
+    assert costs[13] == lut_cost((13,), 7, XC7) == 6
+    assert costs[39] == lut_cost((39,), 20, XC7)
     assert costs == sorted(costs)
-    with_q = neuron_costs(40, q_bits=4)
-    assert with_q[13] == lut_cost((15, 1, 1, 1), 15, FAMILIES["xc7"]) > costs[13]
+    with_q = neuron_costs(40, XC7, q_bits=4)
+    assert with_q[13] == lut_cost((15, 1, 1, 1), 15, XC7) > costs[13]
     # One threshold in four is cheaper by a table; no neuron may count on it.
-    each = [lut_cost((17, 1, 1, 1, 1), at, FAMILIES["xc7"]) for at in range(23, 27)]
+    each = [lut_cost((17, 1, 1, 1, 1), at, XC7) for at in range(23, 27)]
     assert (min(each), max(each)) == (9, 10)
-    assert neuron_costs(15, q_bits=5)[15] == sum(each) / 4
+    assert neuron_costs(15, XC7, q_bits=5)[15] == sum(each) / 4
 
 
 @pytest.mark.parametrize("domain", ["signed", "zero", "learned"])
@@ -186,8 +190,8 @@ def test_q_is_counted_for_the_xi_that_a_layer_has(xi):
     budget.refresh(1e9)
     # Whole bits of q, and with a ξ of more bits a product and remainders to tell apart.
     bits = int(abs(xi) * 64).bit_length()
-    assert budget.costs[0].tolist() == neuron_costs(64, q_bits=bits)
-    assert (bits, half[1]) == ({-0.3: 5, -0.05: 2, 0.2: 4}[xi], neuron_costs(64, q_bits=6))
+    assert budget.costs[0].tolist() == neuron_costs(64, XC7, q_bits=bits)
+    assert (bits, half[1]) == ({-0.3: 5, -0.05: 2, 0.2: 4}[xi], neuron_costs(64, XC7, q_bits=6))
     assert budget.fixed > half[0]
     taps = [(layer.signs() > 0).sum(1) for layer in layers]
     neurons = sum(float(c[n].sum()) for c, n in zip(budget.costs, taps, strict=True))
@@ -237,7 +241,7 @@ def test_what_is_counted_is_what_is_laid_out(options, luts):
         for _ in range(config.epochs):
             row = trainer.run_epoch(progress)
     laid_out = tables_of(fold_model(trainer.model.eval(), (8, 8, 1)).network)
-    assert row["luts"] == trainer.budget.luts() <= luts
+    assert row["luts"] == trainer.method.budget.luts() <= luts
     assert 0.8 * row["luts"] <= laid_out <= row["luts"]
 
 

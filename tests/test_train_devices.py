@@ -14,9 +14,9 @@ from torch.utils._pytree import tree_leaves
 from sbnn_hw.errors import ModelRejected
 from sbnn_hw.train.catalogue import BACKBONES, MODELS
 from sbnn_hw.train.checkpoint import Checkpoint, load_checkpoint, save_checkpoint, used_values
-from sbnn_hw.train.loop import choose_device
 from sbnn_hw.train.models import ModelConfig, build_model
 from sbnn_hw.train.norm import recompute_statistics
+from sbnn_hw.train.parallel import choose_device
 from sbnn_hw.train.sparsity import SparsityPenalty, TopK, layers_of, ones_share
 
 SHAPES = {"digits": (8, 8, 1), "cnv": (32, 32, 3), "reactnet_a": (64, 64, 3)}

@@ -9,13 +9,13 @@ from torch import nn
 from sbnn_hw import datasets
 from sbnn_hw.errors import ModelRejected
 from sbnn_hw.train import TrainConfig
-from sbnn_hw.train.agreement import check_agreement
 from sbnn_hw.train.checkpoint import save_checkpoint
 from sbnn_hw.train.fold import fold_checkpoint, fold_model
+from sbnn_hw.train.fold_check import check_fold
 from sbnn_hw.train.layers import LearnedEncoder
-from sbnn_hw.train.loop import Trainer
 from sbnn_hw.train.models import ModelConfig, build_model
 from sbnn_hw.train.progress import Progress
+from sbnn_hw.train.trainer import Trainer
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_what_is_learned_is_folded_exactly(model, tmp_path):
     assert learned != start
     folded = fold_model(trainer.model.eval(), (8, 8, 1), drop_unread=False)
     assert folded.network.stages[0].operation.thresholds.tolist() == [list(learned)]
-    found = check_agreement(trainer.model, folded, digits().pixels[:300])
+    found = check_fold(trainer.model, folded, digits().pixels[:300])
     assert found.exact
     save_checkpoint(tmp_path / "ckpt.pt", trainer.checkpoint())
     again = fold_checkpoint(tmp_path / "ckpt.pt").network

@@ -15,7 +15,7 @@ from torch import nn
 from sbnn_hw.errors import ModelRejected
 from sbnn_hw.netlist import Layer, Network
 from sbnn_hw.train import fold_model
-from sbnn_hw.train.agreement import check_agreement
+from sbnn_hw.train.fold_check import check_fold
 from sbnn_hw.train.layers import (
     InputEncoder,
     SignActivation,
@@ -328,7 +328,7 @@ def test_agreement_check_lists_close_calls_and_finds_no_difference(kind, domain)
         rng = np.random.default_rng(seed)
         model, shape = kind(rng, domain)
         folded = fold_model(model, shape)
-        result = check_agreement(model, folded, random_pixels(rng, shape, 20))
+        result = check_fold(model, folded, random_pixels(rng, shape, 20))
         assert result.exact, (seed, result.first)
         close += len(result.close)
     assert close > 0
@@ -338,7 +338,7 @@ def test_tied_classes_are_decided_by_rationals():
     """Two classes with the same taps and offsets always tie; the first wins, and it is listed."""
     scores = wired([[1.0, -1.0], [1.0, -1.0], [-1.0, -1.0]])
     model = nn.Sequential(InputEncoder("threshold", [128]), nn.Flatten(), scores).eval()
-    result = check_agreement(model, fold_model(model, (1, 1, 2)), all_bits(2))
+    result = check_fold(model, fold_model(model, (1, 1, 2)), all_bits(2))
     assert result.exact
     assert {stage for stage, *_ in result.close} == {"scores"}
 
@@ -352,7 +352,7 @@ def test_agreement_counts_only_what_it_compares():
     ).eval()
     for drop, neurons in ((True, 1), (False, 2)):
         folded = fold_model(model, (1, 1, 2), drop_unread=drop)
-        assert check_agreement(model, folded, all_bits(2)).bits == 4 * neurons
+        assert check_fold(model, folded, all_bits(2)).bits == 4 * neurons
 
 
 def test_agreement_check_turns_red_on_a_planted_fault():
@@ -365,6 +365,6 @@ def test_agreement_check_turns_red_on_a_planted_fault():
     flipped = replace(layer, flips=~layer.flips)
     stages[number] = replace(stages[number], operation=flipped)
     faulty = replace(folded, network=Network(folded.network.input, tuple(stages)))
-    result = check_agreement(model, faulty, random_pixels(rng, shape, 20))
+    result = check_fold(model, faulty, random_pixels(rng, shape, 20))
     assert not result.exact
     assert result.first.startswith(f"image 0: stage {stages[number].name} differs at ")

@@ -27,7 +27,8 @@ from sbnn_hw.train.folder import (
     open_folder,
     random_view,
 )
-from sbnn_hw.train.loop import Trainer, accuracy
+from sbnn_hw.train.trainer import Trainer
+from sbnn_hw.train.validation import accuracy
 
 
 @pytest.fixture(scope="module")

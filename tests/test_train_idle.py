@@ -12,9 +12,9 @@ from sbnn_hw.train import TrainConfig, fold_model
 from sbnn_hw.train.budget import LutBudget
 from sbnn_hw.train.idle import Replaced, replace_idle
 from sbnn_hw.train.layers import SparseBinaryLayer
-from sbnn_hw.train.loop import Trainer
 from sbnn_hw.train.models import ModelConfig, build_model
 from sbnn_hw.train.progress import Progress
+from sbnn_hw.train.trainer import Trainer
 
 CASES = [("mlp:12,9", 0), ("conv:6,5p/8", 0), ("conv:6,5", 1)]
 
@@ -143,13 +143,13 @@ def test_nothing_begins_anew_in_the_last_epoch(monkeypatch):
     )  # fmt: skip
     grown = []
     monkeypatch.setattr(
-        "sbnn_hw.train.loop.replace_idle",
+        "sbnn_hw.train.trainer.replace_idle",
         lambda *_, grow=True, **__: grown.append(grow) or Replaced(1, True),
     )
     trainer = Trainer(config, images, classes=10)
     spent = []
-    spend = trainer._spend
-    trainer._spend = lambda step: spent.append(trainer.epoch) or spend(step)
+    settle = trainer.method.settle
+    trainer.method.settle = lambda step: spent.append(trainer.epoch) or settle(step)
     with Progress(1, quiet=True, stream=io.StringIO()) as progress:
         for _ in range(3):
             trainer.run_epoch(progress)

@@ -22,8 +22,8 @@ from sbnn_hw.errors import ModelRejected, OutputRefused, UsageError
 from sbnn_hw.files import exclusive
 from sbnn_hw.train import TrainConfig, load_checkpoint, train
 from sbnn_hw.train.checkpoint import used_values
-from sbnn_hw.train.loop import Trainer, training_loss
 from sbnn_hw.train.progress import Progress
+from sbnn_hw.train.trainer import Trainer
 
 QUICK = TrainConfig(
     model="digits", data="digits", ec=0.1, xi_bits=6, epochs=4, batch=64, mixup=0.3, crop=1,
@@ -83,7 +83,9 @@ def test_resume_refuses_other_options(tmp_path):
 def test_a_resumed_run_tells_the_time_of_all_its_parts(tmp_path, monkeypatch):
     config, path = replace(QUICK, epochs=2), tmp_path / "a.pt"
     clock = iter(range(0, 10_000, 100))
-    monkeypatch.setattr("sbnn_hw.train.loop.time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr(
+        "sbnn_hw.train.trainer.time", SimpleNamespace(monotonic=lambda: next(clock))
+    )
     whole = Trainer.run_epoch
 
     def one_epoch(self, progress):
@@ -190,49 +192,6 @@ def test_top_k_meets_the_constraint_exactly(tmp_path):
     assert metrics["ones"] == int(0.05 * metrics["weights"])
 
 
-def test_latents_are_clamped_by_the_penalty_and_free_with_top_k(digits):
-    for method, clamped in (("penalty", True), ("topk", False)):
-        config = replace(QUICK, method=method, lr=0.5, epochs=1)
-        trainer = Trainer(config, digits, classes=10)
-        pixels = trainer.images.pixels[:64].float()
-        targets = F.one_hot(trainer.images.labels[:64], 10).float()
-        for step in range(12):
-            trainer.step(step, pixels, targets)
-        largest = max(layer.weight.abs().max().item() for layer in trainer.layers)
-        assert (largest <= 1.5) == clamped
-
-
-def test_distillation_mixes_in_the_teacher():
-    torch.manual_seed(0)
-    outputs, teacher = torch.randn(6, 4), torch.randn(6, 4)
-    targets = F.one_hot(torch.arange(6) % 4, 4).float()
-    plain = training_loss(outputs, targets, teacher=None, distill=0.5, temperature=2.0)
-    assert plain.item() == pytest.approx(F.cross_entropy(outputs, targets).item())
-    p, q = (teacher / 2).softmax(1), (outputs / 2).softmax(1)
-    soft = -(p * q.log()).sum(1).mean()
-    mixed = training_loss(outputs, targets, teacher=teacher, distill=0.3, temperature=2.0)
-    assert mixed.item() == pytest.approx((0.7 * plain + 0.3 * 4 * soft).item(), rel=1e-5)
-    alone = training_loss(outputs, targets, teacher=teacher, distill=1.0, temperature=1.0)
-    authors = -(teacher.softmax(1) * outputs.log_softmax(1)).sum(1).mean()
-    assert alone.item() == pytest.approx(authors.item(), rel=1e-6)
-
-
-def test_distillation_has_the_gradients_of_the_divergence():
-    torch.manual_seed(1)
-    outputs, teacher = torch.randn(6, 4, requires_grad=True), torch.randn(6, 4)
-    targets = F.one_hot(torch.arange(6) % 4, 4).float()
-    for temperature in (1.0, 3.0):
-        loss = training_loss(
-            outputs, targets, teacher=teacher, distill=1.0, temperature=temperature
-        )
-        divergence = temperature**2 * F.kl_div(
-            (outputs / temperature).log_softmax(1), (teacher / temperature).softmax(1),
-            reduction="batchmean",
-        )  # fmt: skip
-        gradients = [torch.autograd.grad(x, outputs)[0] for x in (loss, divergence)]
-        assert torch.allclose(*gradients, atol=1e-7)
-
-
 def test_a_loss_that_is_all_the_teachers_needs_a_teacher(tmp_path):
     with pytest.raises(
         UsageError, match=r"^--distill 1, which takes the whole loss from the teacher, needs"
@@ -257,15 +216,6 @@ def test_a_teacher_module_is_learned_from(tmp_path):
 def test_log_is_drawn(tmp_path):
     train(replace(QUICK, epochs=2), tmp_path / "a.pt")
     assert (tmp_path / "a.log.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_lr_follows_its_schedule(digits):
-    for schedule, middle in (("cosine", 0.5), ("linear", 0.5), ("constant", 1.0)):
-        trainer = Trainer(replace(QUICK, lr_schedule=schedule), digits, classes=10)
-        steps = QUICK.epochs * trainer.steps_per_epoch
-        assert trainer._lr(0) == pytest.approx(QUICK.lr)
-        assert trainer._lr(steps // 2) == pytest.approx(QUICK.lr * middle)
-        assert trainer._lr(steps) == pytest.approx(QUICK.lr if schedule == "constant" else 0)
 
 
 def test_a_loss_that_is_not_a_number_ends_the_run(tmp_path):

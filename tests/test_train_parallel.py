@@ -30,8 +30,8 @@ def run(processes, *args):
 @pytest.mark.parametrize(
     ("method", "model", "precision"),
     [
-        ("penalty", "digits", "float32"),
-        ("topk", "digits", "float32"),
+        pytest.param("penalty", "digits", "float32", marks=pytest.mark.long),
+        pytest.param("topk", "digits", "float32", marks=pytest.mark.long),
         # A sign has no tolerance: on maps, with thousands of activations, the rounding of floats
         # flips one within a few steps, in one process or in two. Doubles show the arithmetic.
         ("penalty", "conv:4p,6/16", "float64"),

@@ -12,11 +12,11 @@ from sbnn_hw.cli import main
 from sbnn_hw.errors import ModelRejected
 from sbnn_hw.train import TrainConfig, load_checkpoint
 from sbnn_hw.train.blocks import RealConv2d
-from sbnn_hw.train.checkpoint import Checkpoint, save_checkpoint, used_values
-from sbnn_hw.train.loop import Trainer, begin_from
+from sbnn_hw.train.checkpoint import Checkpoint, begin_from, save_checkpoint, used_values
 from sbnn_hw.train.models import ModelConfig, build_model
 from sbnn_hw.train.recipes import describe_recipes, list_recipes, load_recipe, recipe_needs
 from sbnn_hw.train.sparsity import count_weights, layers_of
+from sbnn_hw.train.trainer import Trainer
 
 #: EC and γ as the authors list them.
 CIFAR10 = {

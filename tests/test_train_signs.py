@@ -8,7 +8,6 @@ import torch
 from sbnn_hw.train.signs import (
     BinaryWeight,
     SignOfActivation,
-    SignOfWeight,
     count_ones,
     ede_steepness,
     sign,
@@ -22,6 +21,30 @@ def test_zero_of_either_sign_is_plus_one(dtype):
     assert sign(x).dtype == dtype
 
 
+def _binary(w, gradient, steepness):
+    """Weights −1 and +1: τ is 1, and cut and φ are 0."""
+    zero = torch.zeros((), dtype=w.dtype)
+    return BinaryWeight.apply(w, zero, torch.ones_like(zero), zero, gradient, steepness)
+
+
+class SignOfWeight(torch.autograd.Function):
+    """The sign alone, with the gradients as they are defined."""
+
+    @staticmethod
+    def forward(ctx, w, gradient, t):
+        slopes = {
+            "clipped": (w.abs() < 1).to(w.dtype),
+            "ede": (1 - torch.tanh(w * t).square()) * (max(1 / t, 1) * t),
+            "identity": torch.ones_like(w),
+        }
+        ctx.save_for_backward(slopes[gradient])
+        return sign(w)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * ctx.saved_tensors[0], None, None
+
+
 def test_activation_gradient_is_hardtanhs():
     x = torch.tensor([-2.0, -0.9, 0.0, 0.9, 2.0], requires_grad=True)
     SignOfActivation.apply(x).backward(torch.arange(1.0, 6.0))
@@ -33,14 +56,14 @@ def test_activation_gradient_is_hardtanhs():
 )
 def test_weight_gradients(gradient, expected):
     w = torch.tensor([-1.4, -0.9, 0.0, 0.9, 1.4], requires_grad=True)
-    SignOfWeight.apply(w, gradient, 1.0).backward(torch.arange(1.0, 6.0))
+    _binary(w, gradient, 1.0).backward(torch.arange(1.0, 6.0))
     assert w.grad.tolist() == expected
 
 
 @pytest.mark.parametrize("t", [0.1, 1.0, 10.0])
 def test_error_decay_is_ir_nets(t):
     w = torch.linspace(-1.5, 1.5, 7, dtype=torch.float64, requires_grad=True)
-    SignOfWeight.apply(w, "ede", t).sum().backward()
+    _binary(w, "ede", t).sum().backward()
     k = max(1 / t, 1)
     expected = [k * t * (1 - math.tanh(t * x) ** 2) for x in w.tolist()]
     assert w.grad.tolist() == pytest.approx(expected, abs=1e-12)

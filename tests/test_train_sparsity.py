@@ -5,7 +5,6 @@ import torch
 
 from sbnn_hw.train.config import TrainConfig
 from sbnn_hw.train.layers import SparseBinaryLinear
-from sbnn_hw.train.loop import Trainer
 from sbnn_hw.train.sparsity import (
     TOLERANCE,
     SparsityPenalty,
@@ -14,6 +13,7 @@ from sbnn_hw.train.sparsity import (
     ones_share,
     scheduled_ec,
 )
+from sbnn_hw.train.trainer import Trainer
 
 
 def layers_with(*shares, domain="learned"):

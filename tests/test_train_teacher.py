@@ -11,9 +11,9 @@ from made_up import STAGES, cifar10, state_dict
 from sbnn_hw.errors import ModelRejected
 from sbnn_hw.train import TrainConfig, save_checkpoint
 from sbnn_hw.train.checkpoint import Checkpoint
-from sbnn_hw.train.loop import _load_teacher, train
+from sbnn_hw.train.loop import train
 from sbnn_hw.train.models import ModelConfig, build_model
-from sbnn_hw.train.teacher import teacher_from
+from sbnn_hw.train.teacher import load_teacher, teacher_from
 
 
 def recomputed(values, pixels):
@@ -88,7 +88,7 @@ def test_other_values_are_refused_in_one_sentence(tmp_path, change, message):
     torch.save(values, path)
     cure = "give torchvision's state dict of resnet34, or a checkpoint of sbnn-hw"
     with pytest.raises(ModelRejected, match=re.escape(f"Teacher {path} {message}{cure}")):
-        _load_teacher(path, "imagenet", (224, 224, 3), 7)
+        load_teacher(path, "imagenet", (224, 224, 3), 7)
 
 
 def test_a_file_that_carries_code_is_refused_and_runs_nothing(tmp_path, monkeypatch):
@@ -99,20 +99,20 @@ def test_a_file_that_carries_code_is_refused_and_runs_nothing(tmp_path, monkeypa
     monkeypatch.chdir(tmp_path)
     torch.save({"fc.weight": Bomb()}, tmp_path / "a.pth")
     with pytest.raises(ModelRejected, match=r"is not a teacher \(it carries code, which was not"):
-        _load_teacher(tmp_path / "a.pth", "imagenet", (224, 224, 3), 7)
+        load_teacher(tmp_path / "a.pth", "imagenet", (224, 224, 3), 7)
     assert not (tmp_path / "exploded").exists()
 
 
 def test_a_checkpoint_of_ours_and_torchvisions_file_are_told_apart(tmp_path):
     config = ModelConfig("mlp:4", (8, 8, 1), 10)
     save_checkpoint(tmp_path / "a.pt", Checkpoint(config, build_model(config)))
-    ours = _load_teacher(tmp_path / "a.pt", "digits", (8, 8, 1), 10)
+    ours = load_teacher(tmp_path / "a.pt", "digits", (8, 8, 1), 10)
     assert ours(torch.zeros(1, 1, 8, 8)).shape == (1, 10)
     torch.save(state_dict(), tmp_path / "resnet34.pth")
-    theirs = _load_teacher(tmp_path / "resnet34.pth", "imagenet", (224, 224, 3), 7)
+    theirs = load_teacher(tmp_path / "resnet34.pth", "imagenet", (224, 224, 3), 7)
     assert type(theirs).__name__ == "ResNet34"
     with pytest.raises(ModelRejected, match=r"in 7 classes, but imagenet has .* in 1000$"):
-        _load_teacher(tmp_path / "resnet34.pth", "imagenet", (224, 224, 3), 1000)
+        load_teacher(tmp_path / "resnet34.pth", "imagenet", (224, 224, 3), 1000)
 
 
 def test_the_teacher_is_learned_from(tmp_path):

@@ -8,16 +8,17 @@ from importlib.metadata import version
 
 import numpy as np
 import pytest
+from heaps import Heaps
+from proofs import Heap
 from random_networks import random_images, random_vector_network
 
+from sbnn_hw.cost.heap import lut_cost
 from sbnn_hw.errors import ToolFailed, ToolMissing, UsageError
+from sbnn_hw.families import FAMILIES, find_fpga_family
 from sbnn_hw.rtl_gen.design import generate
-from sbnn_hw.rtl_gen.heap import FAMILIES, lut_cost
 from sbnn_hw.rtl_gen.lower import Options
-from sbnn_hw.rtl_gen.prove import Heaps
 from sbnn_hw.rtl_gen.verilog import to_verilog
 from sbnn_hw.sim.agreement import check_agreement
-from sbnn_hw.sim.proofs import Heap
 from sbnn_hw.tools import Chosen
 from sbnn_hw.yosys import (
     Counts,
@@ -191,19 +192,19 @@ def statistics(**cells):
     return json.dumps({"design": {"num_cells_by_type": cells}})
 
 
-def counted(**cells):
-    counts = count_cells(statistics(**cells))
+def counted(family, **cells):
+    counts = count_cells(statistics(**cells), find_fpga_family(family))
     assert counts.cells == cells
     return counts
 
 
 def test_every_table_is_counted_once_and_a_pair_as_one():
     luts = {f"LUT{n}": n for n in range(1, 7)}
-    assert counted(**luts, LUT6_2=10, INV=2).luts == 21 + 10 + 2
+    assert counted("xc7", **luts, LUT6_2=10, INV=2).luts == 21 + 10 + 2
 
 
 def test_tables_that_remember_are_counted_at_their_cost():
-    counts = counted(LUT6=1, SRL16E=3, SRLC32E=2, RAM32M=2, RAM64M=1, RAM32X1D=3, RAM64X1D=1)
+    counts = counted("xc7", LUT6=1, SRL16E=3, SRLC32E=2, RAM32M=2, RAM64M=1, RAM32X1D=3, RAM64X1D=1)
     assert (counts.srls, counts.lutram) == (5, 8 + 4 + 6 + 2)
     assert counts.luts == 1 + 5 + 20
 
@@ -220,29 +221,29 @@ def test_what_lies_beside_the_tables_is_counted_beside_them():
         "DSP48E1": 4,
         "BUFG": 1,
     }
-    assert counted(**cells) == Counts(
+    assert counted("xc7", **cells) == Counts(
         flip_flops=8, carries=3, muxes=3, brams=3, dsps=4, cells=cells
     )
 
 
 def test_lattice_adders_and_memories_take_tables():
-    counts = counted(LUT4=10, CCU2C=3, TRELLIS_DPR16X4=2, TRELLIS_FF=5, PFUMX=1, DP16KD=1)
+    counts = counted("ecp5", LUT4=10, CCU2C=3, TRELLIS_DPR16X4=2, TRELLIS_FF=5, PFUMX=1, DP16KD=1)
     assert (counts.luts, counts.lutram, counts.carries) == (10 + 6 + 12, 12, 3)
     assert (counts.flip_flops, counts.muxes, counts.brams) == (5, 1, 1)
-    counts = counted(SB_LUT4=10, SB_CARRY=3, SB_DFFE=4, SB_DFFESR=1, SB_RAM40_4K=2)
+    counts = counted("ice40", SB_LUT4=10, SB_CARRY=3, SB_DFFE=4, SB_DFFESR=1, SB_RAM40_4K=2)
     assert (counts.luts, counts.carries, counts.flip_flops, counts.brams) == (10, 3, 5, 2)
 
 
 @pytest.mark.parametrize("cell", ["$add", "$_DFF_P_", "RAM512X1S", "LUT7", "SRL64"])
 def test_cells_of_unknown_cost_are_not_counted_as_free(cell):
     with pytest.raises(ToolFailed, match="whose cost is not known"):
-        count_cells(statistics(**{cell: 1}))
+        count_cells(statistics(**{cell: 1}), find_fpga_family("xc7"))
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"design": {"num_cells_by_type": 3}}'])
 def test_statistics_that_are_none_are_an_error(text):
     with pytest.raises(ToolFailed, match=r"^Cannot read the statistics of Yosys: "):
-        count_cells(text)
+        count_cells(text, find_fpga_family("xc7"))
 
 
 # What the generator writes, counted by Yosys
@@ -335,7 +336,7 @@ def test_split_pairs_count_as_two_tables():
 
 def test_network_with_split_pairs_behaves_the_same():
     network = random_vector_network(np.random.default_rng(3))
-    design = generate(network, Options(family="xc7", split_pairs=True))
-    assert "LUT6_2" not in design.verilog
+    made = generate(network, Options(family="xc7", split_pairs=True))
+    assert "LUT6_2" not in made.verilog
     pixels = random_images(np.random.default_rng(1), network, 100)
-    assert check_agreement(network, design.verilog, design.description, pixels).equal
+    assert check_agreement(network, made.verilog, made.design, pixels).equal

@@ -19,7 +19,7 @@ _HOME = {
     "SparsityPenalty": "sparsity",
     "TopK": "sparsity",
     "TrainConfig": "config",
-    "Trainer": "loop",
+    "Trainer": "trainer",
     "build_model": "models",
     "fold_checkpoint": "fold",
     "fold_model": "fold",

@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sbnn_hw.errors import ModelRejected, UsageError
-from sbnn_hw.train.checkpoint import Checkpoint, check_fit, named_tensors, read_tensors
+from sbnn_hw.errors import ModelRejected, UsageError, naming
+from sbnn_hw.train.checkpoint import Checkpoint, check_state, named_tensors, read_tensors
 from sbnn_hw.train.models import ModelConfig, build_model
 from sbnn_hw.train.sparsity import count_weights, layers_of
 
@@ -30,30 +30,20 @@ CLASSES = {"cifar10": 10, "cifar100": 100, "imagenet": 1000}
 
 @dataclass(frozen=True)
 class Layout:
-    """How the authors' file of one network differs from ours.
+    """How the authors' file of one network differs from ours."""
 
-    Parameters
-    ----------
-    first, last : str
-        Their first convolution, whose shape tells the width, and their classifier.
-    channels : int
-        Channels of the first convolution at the width of the paper.
-    gradient : str
-        What they train the weights' sign with.
-    zero : int
-        Their sign of a weight that is exactly zero: 0, which is no binary weight, or −1.
-    scaled_unless_learned : bool
-        Whether their file has τ and φ even where the run used a scale for each channel instead.
-    names : tuple
-        What turns our names into theirs: patterns with what replaces them, one after the other.
-    """
-
+    #: Their first convolution, whose shape tells the width, and their classifier.
     first: str
     last: str
+    #: Channels of the first convolution at the width of the paper.
     channels: int
+    #: What they train the weights' sign with.
     gradient: str
+    #: Their sign of a weight that is exactly zero: 0, which is no binary weight, or −1.
     zero: int
+    #: Whether their file has τ and φ even where the run used a scale for each channel instead.
     scaled_unless_learned: bool
+    #: What turns our names into theirs: patterns with what replaces them, one after the other.
     names: tuple[tuple[str, str], ...]
 
 
@@ -114,29 +104,18 @@ LAYOUTS = {
 
 @dataclass(frozen=True)
 class Conversion:
-    """A converted checkpoint, and what was found on the way.
-
-    Parameters
-    ----------
-    zeros : dict
-        How many weights were exactly zero, by their name of the layer; only layers with some.
-    """
+    """A converted checkpoint, and what was found on the way."""
 
     checkpoint: Checkpoint
+    #: How many weights were exactly zero, by their name of the layer; only layers with some.
     zeros: dict[str, int]
 
 
 def convert(path: str | Path, model: str, data: str) -> Conversion:
     """Read a file of the authors as a checkpoint of ours.
 
-    Parameters
-    ----------
-    path : str or Path
-        What their code wrote with `torch.save`.
-    model : str
-        Which of their networks it is, one of :data:`LAYOUTS`.
-    data : str
-        The data set it was trained on, one of :data:`SHAPES`: how pixels are normalised.
+    ``model`` is one of their networks (:data:`LAYOUTS`). ``data`` is the data set that it was
+    trained on (:data:`SHAPES`), which tells how pixels are normalised.
     """
     for what, name, known in (("Model", model, LAYOUTS), ("Data set", data, SHAPES)):
         if name not in known:
@@ -147,10 +126,8 @@ def convert(path: str | Path, model: str, data: str) -> Conversion:
         absent="name a file that their code wrote",
         damaged="fetch it again",
     )
-    try:
+    with naming(f"{path} as the authors' {model}: "):
         return _converted(content, Path(path).name, model, data)
-    except ModelRejected as error:
-        raise ModelRejected(f"{path} as the authors' {model}: {error}") from None
 
 
 def _converted(content: dict[str, Any], file: str, name: str, data: str) -> Conversion:
@@ -182,7 +159,7 @@ def _converted(content: dict[str, Any], file: str, name: str, data: str) -> Conv
     binary = [key.removesuffix(".cut") for key in ours if key.endswith(".cut")]
     theirs = _names([key for key in ours if not key.endswith(".cut")], layout)
     flat = {key for key in theirs if theirs[key].endswith(".weights")}
-    check_fit(state, {theirs[k]: ours[k].view(-1, 1) if k in flat else ours[k] for k in theirs})
+    check_state(state, {theirs[k]: ours[k].view(-1, 1) if k in flat else ours[k] for k in theirs})
     for key, value in state.items():
         if not torch.isfinite(value).all():
             raise ModelRejected(f"{key} has values that are not finite, so its training has failed")

@@ -12,7 +12,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sbnn_hw.rtl_gen.heap import FAMILIES, comparison_cost, lut_cost
+from sbnn_hw.cost.by_taps import CLASS, class_costs, neuron_costs, remainder_tables, wide_costs
+from sbnn_hw.cost.prices import comparison_cost, shared_sum
+from sbnn_hw.families import Family, find_family
+from sbnn_hw.train.columns import ColumnEncoder
 from sbnn_hw.train.domains import Signed, Zero
 from sbnn_hw.train.layers import (
     InputEncoder,
@@ -22,88 +25,41 @@ from sbnn_hw.train.layers import (
     SparseBinaryScores,
 )
 
-__all__ = ["LutBudget", "input_costs", "neuron_costs", "score_costs"]
+__all__ = ["LutBudget", "input_costs"]
 
 #: Most taps that a hidden neuron may have while a budget is in force: none is given more, whatever
 #: it is worth, and costs are looked up no further. Scores may have more, up to their cap.
 LONGEST = 96
-#: Tables of a bit that is added to a class score, and of a class in the search for the largest.
-SUM, CLASS = 0.75, 11
-#: Tables of a bit of a pixel that is counted for a class where it arrives, and of the sum's bits.
-ARRIVING, TOTAL = 1.75, 10
-#: Bits of a map for which a table tells what they count, wherever they are in it.
-PLACES = 32
-#: A tap alone needs no table, but a register; the price of one in tables.
-WIRE = 0.25
 #: A ξ that is on no grid needs this many bits fewer than inputs times neurons have, or about so.
 COARSER = 3
 
 
-def neuron_costs(fan_in: int, *, q_bits: int = 0, family: str = "xc7") -> list[float]:
-    """Return the tables of a neuron with 0, 1, … ``fan_in`` taps, and ``q_bits`` bits of q.
-
-    The threshold is the one in the middle, where heaps are dear. With q it is what is left of a
-    fraction, and anywhere: the mean of four, lest neurons choose the taps that one of them suits.
-    """
-    kind = FAMILIES[family]
-    near = range(-1, 3) if q_bits else range(1)
-    costs = [0.0]
-    for taps in range(1, fan_in + 1):
-        columns = [taps + (1 if q_bits else 0)]
-        for column in range(q_bits):
-            if column == len(columns):
-                columns.append(0)
-            columns[column] += 1
-        most = sum(count << column for column, count in enumerate(columns))
-        middle = (most + 1) // 2
-        heaps = [lut_cost(tuple(columns), middle + at, kind) for at in near]
-        cost = sum(heaps) / len(heaps) if most > 1 else WIRE
-        costs.append(max(cost, costs[-1]))
-    return costs
-
-
-def score_costs(fan_in: int, map_before: tuple[int, int] | None = None) -> list[float]:
-    """Return the tables of a class with 0, 1, … ``fan_in`` taps.
-
-    ``map_before`` is the number of pixels and channels, where those arrive one after the other.
-    """
-    costs = [SUM * taps for taps in range(fan_in + 1)]
-    if map_before is not None:
-        pixels, channels = map_before
-        # Over as many cycles as a table has room for, but no more than a map usually leaves.
-        cycles = max(1, min(4, PLACES // pixels))
-        most = ARRIVING * -(-channels // cycles) + TOTAL
-        costs = [min(cost, most) for cost in costs]
-    return costs
-
-
-def input_costs(encoder: InputEncoder, *, family: str = "xc7") -> list[float]:
-    """Return the tables of each bit that an encoder makes of an 8-bit pixel."""
-    kind = FAMILIES[family]
+def input_costs(encoder: InputEncoder, channels: int = 1, *, family: str = "xc7") -> list[float]:
+    """Return the tables of each bit that an encoder makes of a value, channel by channel."""
+    kind, bits = find_family(family), encoder.most.bit_length()
     if encoder.kind == "integer":
-        return [0.0]
-    if isinstance(encoder, LearnedEncoder):
+        return [0.0] * channels
+    if isinstance(encoder, LearnedEncoder) or (
+        isinstance(encoder, ColumnEncoder) and encoder.learn
+    ):
         # Where the thresholds will be is not known: most take this much.
-        return [comparison_cost(1, 8, kind)] * encoder.planes
-    return [comparison_cost(threshold, 8, kind) for threshold in encoder.thresholds]
+        return [comparison_cost(1, bits, kind)] * (encoder.planes * channels)
+    return [
+        comparison_cost(threshold, bits, kind)
+        for row in encoder.table(channels)
+        for threshold in row
+    ]
 
 
 @dataclass(frozen=True)
 class _SharedSum:
-    """What q takes in a layer, for the ξ that the layer has.
+    """What q takes in a layer, for the ξ that the layer has."""
 
-    Parameters
-    ----------
-    bits : int
-        Whole bits of q that each neuron adds to its taps.
-    tables : float
-        Of the sum of all inputs, and its product with Ξ.
-    remainders, each : int, float
-        How many remainders there are to compare with, and the tables of such a comparison.
-    """
-
+    #: Whole bits of q that each neuron adds to its taps.
     bits: int
+    #: Of the sum of all inputs, and its product with Ξ.
     tables: float
+    #: How many remainders there are to compare with, and the tables of such a comparison.
     remainders: int
     each: float
 
@@ -114,7 +70,7 @@ class _SharedSum:
         return self.each * self.remainders * (1 - (1 - 1 / self.remainders) ** neurons)
 
 
-def _shared_sum(layer: SparseBinaryLayer, input_bits: int, family: str) -> _SharedSum | None:
+def _shared_sum(layer: SparseBinaryLayer, input_bits: int, family: Family) -> _SharedSum | None:
     """Return what q takes in a layer as it is; nothing where ξ is zero."""
     if isinstance(layer, SparseBinaryScores) or isinstance(layer.domain, Signed | Zero):
         return None
@@ -125,18 +81,10 @@ def _shared_sum(layer: SparseBinaryLayer, input_bits: int, family: str) -> _Shar
     step = abs(round(xi * 2**k))
     if not step:
         return None
-    most = layer.fan_in * (2**input_bits - 1)
     sums = layer.groups if isinstance(layer, SparseBinaryConv2d) else 1
-    product = (step.bit_count() - 1) * (most.bit_length() + k) / 2
-    kind = FAMILIES[family]
-    each = float(lut_cost((1,) * k, (1 << k) // 3 | 1, kind)) if k > 1 else 0.0
-    return _SharedSum(
-        bits=max(1, (step * most >> k).bit_length()),
-        tables=SUM * sums * (input_bits * layer.fan_in + product),
-        remainders=sums * min(most, 2**k - 1),
-        # Two with the same inputs share a table where it has two outputs.
-        each=each / 2 if k <= kind.paired else each,
-    )
+    bits, tables = shared_sum(layer.fan_in, input_bits, step, k, sums, family)
+    most = layer.fan_in * (2**input_bits - 1)
+    return _SharedSum(bits, tables, sums * min(most, 2**k - 1), remainder_tables(k, family))
 
 
 class LutBudget:
@@ -151,16 +99,10 @@ class LutBudget:
     layer that sees whole images; what convolutions need to keep lines, and to encode one pixel, is
     not.
 
-    Parameters
-    ----------
-    layers : list of SparseBinaryLayer
-        All layers, in order; the last gives the scores.
-    caps : sequence of int
-        The most taps of a neuron, layer by layer (0: as many as pay; missing ones: 0).
-    input_bits : int
-        Bits of what the first layer reads; each of them is added up.
-    encoded : sequence of float
-        Tables of each bit that an encoder makes of a pixel, channel by channel.
+    ``layers`` are all layers in order; the last gives the scores. ``caps`` are the most taps of a
+    neuron, layer by layer (0 or missing: as many as pay). What the first layer reads has
+    ``input_bits``, each of which is added up. ``encoded`` are the tables of each bit that an
+    encoder makes of a pixel, channel by channel.
     """
 
     def __init__(
@@ -177,7 +119,7 @@ class LutBudget:
         self.encoded: Tensor | None = None
         if any(encoded) and not isinstance(layers[0], SparseBinaryConv2d):
             self.encoded = torch.tensor(encoded).repeat_interleave(layers[0].fan_in // len(encoded))
-        self.family = family
+        self.family = find_family(family)
         self.input_bits = input_bits
         self.caps: list[int] = []
         #: The most taps of a neuron where there are no caps yet.
@@ -212,11 +154,11 @@ class LutBudget:
             longest = self.longest[number]
             bits = 1 if number else self.input_bits
             if isinstance(self.layers[number], SparseBinaryScores):
-                costs = score_costs(longest, self._map_before(number))
+                costs = class_costs(longest, self.family, self._map_before(number))
             elif bits == 1:
-                costs = neuron_costs(longest, q_bits=q_bits, family=self.family)
+                costs = neuron_costs(longest, self.family, q_bits=q_bits)
             else:
-                costs = [SUM * (bits * n + q_bits) if n else 0.0 for n in range(longest + 1)]
+                costs = wide_costs(longest, bits, self.family, q_bits=q_bits)
             self._known[number, q_bits] = torch.tensor(costs)
         return self._known[number, q_bits]
 

@@ -19,15 +19,17 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sbnn_hw.errors import ModelRejected
+from sbnn_hw.errors import ModelRejected, naming
 from sbnn_hw.files import opened_model, write_atomically
+from sbnn_hw.netlist.meaning import Meaning
 from sbnn_hw.train.domains import LearnedOnGrid
 from sbnn_hw.train.layers import SparseBinaryLayer, SparseBinaryScores
 from sbnn_hw.train.models import ModelConfig, build_model
 
 __all__ = [
     "Checkpoint",
-    "check_fit",
+    "begin_from",
+    "check_state",
     "load_checkpoint",
     "named_tensors",
     "read_tensors",
@@ -48,6 +50,8 @@ class Checkpoint:
     model: nn.Sequential
     training: dict[str, Any] = field(default_factory=dict)
     metrics: dict[str, Any] = field(default_factory=dict)
+    #: What the classes and columns of one's own data are called, and how they are scaled.
+    meaning: Meaning | None = None
 
 
 def _pack(bits: Tensor) -> Tensor:
@@ -90,6 +94,8 @@ def save_checkpoint(path: str | Path, checkpoint: Checkpoint) -> None:
         "metrics": checkpoint.metrics,
         "values": used_values(checkpoint.model),
     }
+    if checkpoint.meaning is not None:
+        content["meaning"] = checkpoint.meaning.to_dict()
     write_tensors(path, content)
 
 
@@ -134,12 +140,8 @@ def read_tensors(
 ) -> dict[str, Any]:
     """Read a file that `torch.save` wrote, running nothing of it.
 
-    Parameters
-    ----------
-    path, kind : str or Path, str
-        Where the file is and what it should be.
-    absent, damaged : str
-        The cure where there is no file, and where it is not what it should be.
+    ``kind`` is what the file should be. ``absent`` and ``damaged`` are the cures where there is no
+    file, and where it is not what it should be.
     """
     with opened_model(path, kind, absent) as file:
         if _is_bomb(file):
@@ -193,21 +195,40 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
             f"{path} has checkpoint version {content.get('version')!r}, but this sbnn-hw reads "
             f"{VERSION}; use the sbnn-hw that wrote it"
         )
-    try:
+    with naming(f"{path}: "):
         config = ModelConfig.from_dict(content.get("config"))
         # On the meta device nothing is allocated: the file's tensors must fit first.
         with torch.device("meta"):
             model = build_model(config)
         _fill(model, content.get("values"))
-    except ModelRejected as error:
-        raise ModelRejected(f"{path}: {error}") from None
+        meaning = Meaning.from_dict(content["meaning"]) if "meaning" in content else None
+        if meaning is not None:
+            meaning.check(config.shape, config.bits, config.classes)
     training, metrics = content.get("training"), content.get("metrics")
     return Checkpoint(
         config,
         model.eval(),
         training if isinstance(training, dict) else {},
         metrics if isinstance(metrics, dict) else {},
+        meaning,
     )
+
+
+@torch.no_grad()
+def begin_from(model: nn.Module, path: str | Path) -> None:
+    """Copy a checkpoint's values: all but those of the domain, which may be another one."""
+    given = load_checkpoint(path).model.state_dict()
+    own = model.state_dict()
+    for name, value in own.items():
+        if ".domain." in name or name.endswith(".cut"):
+            given.pop(name, None)
+        elif name not in given or given[name].shape != value.shape:
+            shape = tuple(given[name].shape) if name in given else "nothing"
+            raise ModelRejected(
+                f"{path} cannot be used for --start: for {name} it has {shape}, but the new model "
+                f"has {tuple(value.shape)}; give a checkpoint of the same model and width"
+            )
+    model.load_state_dict({k: v for k, v in given.items() if k in own}, strict=False)
 
 
 def _fill(model: nn.Sequential, values: object) -> None:
@@ -234,14 +255,12 @@ def _fill(model: nn.Sequential, values: object) -> None:
                 raise ModelRejected(f"layer {name} has a ξ that is not on its grid")
             # Exact: the numerator has fewer bits than a float's significand.
             state[f"{name}.domain.xi"] = torch.tensor(int(numerator) / 2**layer.domain.bits)
-    check_fit(state, model.state_dict())
+    check_state(state, model.state_dict())
     model.load_state_dict(state, assign=True)
     for name, layer in _layers(model).items():
         if isinstance(layer, SparseBinaryScores):
-            try:
+            with naming(f"layer {name}: "):
                 layer.check_scale()
-            except ModelRejected as error:
-                raise ModelRejected(f"layer {name}: {error}") from None
 
 
 def named_tensors(values: object) -> dict[str, Tensor]:
@@ -263,7 +282,7 @@ def named_tensors(values: object) -> dict[str, Tensor]:
     return dict(values)
 
 
-def check_fit(state: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
+def check_state(state: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
     """Refuse the first name, shape or type that is not what a model expects."""
     for key in sorted(expected.keys() | state.keys()):
         if key not in state:

@@ -7,6 +7,7 @@ import re
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
+from sbnn_hw.data.options import DataOptions
 from sbnn_hw.errors import ModelRejected
 from sbnn_hw.train.catalogue import BACKBONES
 
@@ -30,90 +31,68 @@ def check_device(name: str) -> None:
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """A training run. The defaults suit short runs on a CPU.
-
-    Parameters
-    ----------
-    gradient : str
-        Gradient through the weights' sign. Empty chooses ``clipped``, and with top-k ``identity``:
-        top-k moves latents far beyond one, where a clipped gradient would freeze them.
-    ec : float
-        The constraint on the share of ones: 0.05 is 95 % sparse.
-    method : str
-        ``penalty`` is the paper's loss, ``topk`` the projection, ``luts`` a budget of look-up
-        tables, ``none`` leaves U free.
-    luts : int
-        The budget of the method ``luts``, for a 7-series FPGA. It falls from as many as the caps
-        allow, as ``ec_schedule`` says.
-    fan_in : tuple of int
-        With that method, the most taps of a neuron, layer by layer (0: as many as pay).
-    gamma : float
-        Share of the whole loss that the penalty holds.
-    ec_schedule, ec_until : str, float
-        ``constant``, or ``cubic`` from 0.5 down to ``ec`` over that share of the run.
-    clamp : float
-        Latent weights are kept within ± this (0: not at all; always off with top-k).
-    replace_idle : bool
-        After each epoch, neurons that are constant on training images, or the same as another, are
-        taken away, and their tables left to others; they may grow again, but in the last one.
-    distill, temperature : float
-        Share of the teacher in the loss, and the temperature that softens both outputs.
-    validation : int
-        Training images held out to choose the epoch by.
-    validation_seed : int
-        Chooses them; −1 leaves that to the seed.
-    recalibrate : int
-        Training images from which the batch-norm statistics are computed anew each epoch.
-    rotate, shift, scale, shear : float
-        Training images are turned by up to that many degrees, moved by up to that share of their
-        side, scaled by up to that share, slanted by up to that many degrees, either way.
-    weight_decay : float
-        Adam's L2 term on the weights of convolutions and of linear layers.
-    start : str
-        A checkpoint to begin from: whatever has the same name and shape is taken, such as the
-        real-valued weights of ReActNet's first step.
-    device : str
-        Where to train: ``auto`` (a GPU if there is one), ``cpu``, ``cuda`` or ``cuda:1``.
-    precision : str
-        What convolutions and matrix products of a training step are computed in. Statistics,
-        validation and the fold never use ``bfloat16``, which is faster where the processor has it.
-    workers : int
-        Processes that decode the images of a folder (0: none but this one). They change no batch.
-    threads : int
-        Threads of torch (0: as many as it chooses). Weights are the same bit for bit only for the
-        same number.
-    """
+    """A training run. The defaults suit short runs on a CPU."""
 
     model: str
     data: str
+    #: How data of one's own are read; :class:`sbnn_hw.data.options.DataOptions` tells.
+    label: str = ""
+    size: str = ""
+    gray: bool = False
+    split: str = ""
+    split_seed: int = 0
+    drop: tuple[str, ...] = ()
+    categorical: tuple[str, ...] = ()
+    header: str = "auto"
+    input_bits: int = 0
+    scaling: str = "auto"
+    kind: str = ""
     domain: str = "learned"
     xi_bits: int | None = None
     init: str = "unit"
+    #: Gradient through the weights' sign. Empty chooses ``clipped``, and with top-k ``identity``:
+    #: top-k moves latents far beyond one, where a clipped gradient would freeze them.
     gradient: str = ""
     activation: str = ""
     normalise: str = ""
     encoder: str = ""
     thresholds: tuple[int, ...] = ()
+    #: With the encoder ``quantile``, the thresholds of each column (0: up to 15).
+    planes: int = 0
     padding: int = 0
     padding_value: int | None = None
     width: float = 1.0
     norm_scale: str = ""
+    #: The constraint on the share of ones: 0.05 is 95 % sparse.
     ec: float = 0.5
+    #: ``penalty`` is the paper's loss, ``topk`` the projection, ``luts`` a budget of look-up
+    #: tables, ``none`` leaves U free.
     method: str = "penalty"
+    #: The budget of the method ``luts``, for a 7-series FPGA. It falls from as many as the caps
+    #: allow, as ``ec_schedule`` says.
     luts: int = 0
+    #: With that method, the most taps of a neuron, layer by layer (0: as many as pay).
     fan_in: tuple[int, ...] = ()
+    #: Share of the whole loss that the penalty holds.
     gamma: float = 0.5
+    #: ``constant``, or ``cubic`` from 0.5 down to ``ec`` over that share of the run.
     ec_schedule: str = "constant"
     ec_until: float = 0.5
+    #: Latent weights are kept within ± this (0: not at all; always off with top-k).
     clamp: float = 1.5
+    #: After each epoch, neurons that are constant on training images, or the same as another, are
+    #: taken away, and their tables left to others; they may grow again, but in the last one.
     replace_idle: bool = False
     epochs: int = 10
     batch: int = 256
     lr: float = 0.01
     lr_schedule: str = "cosine"
     beta2: float = 0.99
+    #: Adam's L2 term on the weights of convolutions and of linear layers.
     weight_decay: float = 0.0
     crop: int = 0
+    #: Training images are turned by up to that many degrees, moved by up to that share of their
+    #: side, scaled by up to that share, slanted by up to that many degrees, either way.
     rotate: float = 0.0
     shift: float = 0.0
     scale: float = 0.0
@@ -121,16 +100,28 @@ class TrainConfig:
     flip: bool = False
     mixup: float = 0.0
     teacher: str = ""
+    #: Share of the teacher in the loss, and the temperature that softens both outputs.
     distill: float = 0.5
     temperature: float = 4.0
+    #: A checkpoint to begin from: whatever has the same name and shape is taken, such as the
+    #: real-valued weights of ReActNet's first step.
     start: str = ""
+    #: Training images held out to choose the epoch by.
     validation: int = 5000
+    #: Chooses them; −1 leaves that to the seed.
     validation_seed: int = -1
+    #: Training images from which the batch-norm statistics are recomputed after each epoch.
     recalibrate: int = 20000
     seed: int = 0
+    #: Where to train: ``auto`` (a GPU if there is one), ``cpu``, ``cuda`` or ``cuda:1``.
     device: str = "auto"
+    #: What convolutions and matrix products of a training step are computed in. Statistics,
+    #: validation and the fold never use ``bfloat16``, which is faster where the processor has it.
     precision: str = "float32"
+    #: Processes that decode the images of a folder (0: none but this one). They change no batch.
     workers: int = 0
+    #: Threads of torch (0: as many as it chooses). Weights are the same bit for bit only for the
+    #: same number.
     threads: int = 0
 
     def __post_init__(self) -> None:
@@ -217,15 +208,22 @@ class TrainConfig:
 
         return Augmentation(**{f.name: getattr(self, f.name) for f in fields(Augmentation)})
 
-    def model_config(self, shape: tuple[int, int, int], classes: int) -> "ModelConfig":
-        """Return the part that makes the model, for images of a shape."""
+    @property
+    def data_options(self) -> DataOptions:
+        """How data of one's own are read."""
+        return DataOptions(**{f.name: getattr(self, f.name) for f in fields(DataOptions)})
+
+    def model_config(
+        self, shape: tuple[int, int, int], classes: int, bits: int = 8
+    ) -> "ModelConfig":
+        """Return the part that makes the model, for images of a shape and values of some bits."""
         from sbnn_hw.train.models import ModelConfig
 
         own = {f.name for f in fields(ModelConfig)}
         same = {k: v for k, v in asdict(self).items() if k in own}
         if not self.gradient:
             same["gradient"] = "identity" if self.method in ("topk", "luts") else "clipped"
-        return ModelConfig(name=self.model, shape=shape, classes=classes, **same)
+        return ModelConfig(name=self.model, shape=shape, classes=classes, bits=bits, **same)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""

@@ -28,29 +28,20 @@ EVALUATION_BATCH = 2000
 
 @dataclass(frozen=True)
 class Augmentation:
-    """What is done to training images.
+    """What is done to training images."""
 
-    Parameters
-    ----------
-    crop : int
-        Pad by that many pixels of value 0 and crop back at a random place.
-    rotate : float
-        Turn by up to that many degrees either way; what comes into view is 0.
-    shift, scale, shear : float
-        Move by up to that share of the side, grow or shrink by up to that share, and slant by up
-        to that many degrees, either way; pixels are then interpolated.
-    flip : bool
-        Mirror half of the images left to right.
-    mixup : float
-        α of MixUp's Beta(α, α); 0 leaves the images as they are.
-    """
-
+    #: Pad by that many pixels of value 0 and crop back at a random place.
     crop: int = 0
+    #: Turn by up to that many degrees either way; what comes into view is 0.
     rotate: float = 0.0
+    #: Move by up to that share of the side, grow or shrink by up to that share, and slant by up
+    #: to that many degrees, either way; pixels are then interpolated.
     shift: float = 0.0
     scale: float = 0.0
     shear: float = 0.0
+    #: Mirror half of the images left to right.
     flip: bool = False
+    #: α of MixUp's Beta(α, α); 0 leaves the images as they are.
     mixup: float = 0.0
 
     def __post_init__(self) -> None:
@@ -161,6 +152,9 @@ class TensorImages:
 def to_tensors(images: Images) -> TensorImages:
     """Return images as tensors, channels first."""
     pixels = np.array(images.pixels.transpose(0, 3, 1, 2), order="C")
+    if pixels.dtype == np.uint16:
+        # Torch can hold such integers, but not pick some of them.
+        pixels = pixels.astype(np.int32)
     return TensorImages(torch.from_numpy(pixels), torch.from_numpy(images.labels.astype(np.int64)))
 
 

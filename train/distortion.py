@@ -8,7 +8,7 @@ from torch import Tensor
 
 from sbnn_hw.errors import ModelRejected
 from sbnn_hw.train.checkpoint import read_tensors
-from sbnn_hw.train.loop import STATE_FORMAT
+from sbnn_hw.train.state import STATE_FORMAT
 
 __all__ = ["pooled_quantiles", "read_latents"]
 

@@ -5,10 +5,13 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
 
-from sbnn_hw import datasets
+from sbnn_hw.data.find import find_data
+from sbnn_hw.data.options import DataOptions
 from sbnn_hw.datasets import ImageFolder, Images
 from sbnn_hw.errors import UsageError
 from sbnn_hw.netlist import Network
@@ -16,8 +19,8 @@ from sbnn_hw.train.checkpoint import Checkpoint, save_checkpoint
 from sbnn_hw.train.config import TrainConfig
 from sbnn_hw.train.data import TrainingImages
 from sbnn_hw.train.fold import fold_model
-from sbnn_hw.train.loop import Trainer
 from sbnn_hw.train.progress import Progress
+from sbnn_hw.train.trainer import Trainer
 
 __all__ = ["Runner", "save_and_fold"]
 
@@ -25,26 +28,30 @@ __all__ = ["Runner", "save_and_fold"]
 class Runner:
     """Trains one network after another on the training images of a data set, read once.
 
-    Parameters
-    ----------
-    data : str
-        The data set. Its test images are never read.
-    data_root : Path, optional
-        Where data sets are.
+    The test images of the data set are never read.
     """
 
-    def __init__(self, data: str, data_root: Path | None = None) -> None:
-        images, self.classes = datasets.find(data).open("train", data_root)
+    def __init__(
+        self, data: str, data_root: Path | None = None, options: DataOptions | None = None
+    ) -> None:
+        source = find_data(data, options, root=data_root)
+        images, self.classes = source.open("train", data_root)
         if isinstance(images, ImageFolder):
             raise UsageError(f"Data set {data} is too large to search on; name a smaller one")
         self.images: Images = images
+        #: What the data know of themselves.
+        self.known: dict[str, Any] = {
+            "validation": source.validation,
+            "bits": source.bits,
+            "meaning": source.meaning,
+        }
 
     def epochs_within(self, config: TrainConfig, seconds: float) -> TrainConfig:
         """Return the same run with as many epochs, up to its own, as take so many seconds.
 
         One epoch is run and timed, and forgotten.
         """
-        trainer = Trainer(config, self.images, classes=self.classes)
+        trainer = Trainer(config, self.images, classes=self.classes, **self.known)
         started = time.monotonic()
         with Progress(trainer.steps_per_epoch, quiet=True, stream=sys.stderr) as progress:
             trainer.run_epoch(progress)
@@ -62,7 +69,7 @@ class Runner:
         ``begin`` is told the number of weights, ``report`` each epoch's accuracy on validation
         images and its number.
         """
-        trainer = Trainer(config, self.images, classes=self.classes)
+        trainer = Trainer(config, self.images, classes=self.classes, **self.known)
         if not len(trainer.validation):
             raise UsageError("A search needs validation images; set --validation above 0")
         begin(sum(layer.weight.numel() for layer in trainer.layers))
@@ -82,11 +89,13 @@ def _as_bytes(images: TrainingImages) -> Images:
     batches = list(images.evaluation_batches())
     pixels = torch.cat([pixels for pixels, _ in batches]).permute(0, 2, 3, 1)
     labels = torch.cat([labels for _, labels in batches])
-    return Images(*(values.to(torch.uint8).contiguous().numpy() for values in (pixels, labels)))
+    wide = torch.int32 if int(pixels.max()) > 255 else torch.uint8
+    values = pixels.to(wide).contiguous().numpy()
+    return Images(values.astype(np.uint16) if wide == torch.int32 else values, labels.numpy())
 
 
 def save_and_fold(checkpoint: Checkpoint, path: Path) -> Network:
     """Return the integer network of a checkpoint, which is written."""
     network = fold_model(checkpoint.model, checkpoint.config.shape).network
     save_checkpoint(path, checkpoint)
-    return network
+    return replace(network, meaning=checkpoint.meaning)

@@ -1,20 +1,19 @@
 """Fold a trained model to the integer network that is exactly it; torch ends here."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import nn
 
-from sbnn_hw.errors import ModelRejected
-from sbnn_hw.fold.assemble import Assembler, LayerReport
+from sbnn_hw.errors import ModelRejected, naming
+from sbnn_hw.fold.assemble import Assembler, LayerReport, Trained
 from sbnn_hw.fold.exact import Norm
-from sbnn_hw.netlist import Edge, Network, Taps, Window
+from sbnn_hw.netlist import Edge, Encode, Flatten, MaxPool2d, Network, Taps, Window
 from sbnn_hw.train.blocks import BiRealBlock, IRNetBlock, ReActBlock, ReActMobileBlock, XnorBlock
 from sbnn_hw.train.checkpoint import load_checkpoint
 from sbnn_hw.train.layers import (
@@ -69,10 +68,10 @@ def flat_modules(model: nn.Module) -> list[tuple[str, nn.Module]]:
 def fold_checkpoint(path: str | Path) -> Folded:
     """Fold a checkpoint file."""
     checkpoint = load_checkpoint(path)
-    try:
-        return fold_model(checkpoint.model, checkpoint.config.shape)
-    except ModelRejected as error:
-        raise ModelRejected(f"{path}: {error}") from None
+    with naming(f"{path}: "):
+        folded = fold_model(checkpoint.model, checkpoint.config.shape)
+        named = replace(folded.network, meaning=checkpoint.meaning)
+        return replace(folded, network=named)
 
 
 def fold_model(
@@ -110,15 +109,6 @@ def _refuse_real_values(model: nn.Module) -> None:
                     )
 
 
-@contextmanager
-def _naming(layer: str) -> Iterator[None]:
-    """Put the name of the layer in front of what is wrong with it."""
-    try:
-        yield
-    except ModelRejected as error:
-        raise ModelRejected(f"Layer {layer}: {error}") from None
-
-
 class _Fold:
     def __init__(self, modules: list[tuple[str, nn.Module]], shape: tuple[int, int, int]) -> None:
         self.modules = [
@@ -126,7 +116,9 @@ class _Fold:
             for index, (name, module) in enumerate(modules)
             if not isinstance(module, _NOTHING)
         ]
-        self.assembler = Assembler(Edge.of_bits(shape, 8, scan="raster"))
+        encoder = self.modules[0][2] if self.modules else None
+        bits = encoder.most.bit_length() if isinstance(encoder, InputEncoder) else 8
+        self.assembler = Assembler(Edge.of_bits(shape, bits, scan="raster"))
         #: What the last stage hands on.
         self.at = self.assembler.input
         #: The map that the last flatten read, as torch orders it: (channels, height, width).
@@ -154,8 +146,8 @@ class _Fold:
                 self._flatten(name, module)
             elif isinstance(module, nn.MaxPool2d):
                 stage = self.name("pool")
-                with _naming(name):
-                    self.at = self.assembler.pool(self.at, stage, _pool_window(module))
+                with naming(f"Layer {name}: "):
+                    self._pool(stage, module, np.zeros(self.at.edge.channels, bool))
                 self.outputs[stage] = index
             elif isinstance(module, SparseBinaryLayer):
                 at = self._layer(at, name, module)
@@ -171,8 +163,8 @@ class _Fold:
         if module.kind == "integer":
             return  # the first layer adds up the pixels themselves
         channels = self.at.edge.channels
-        thresholds = np.tile(np.array(module.thresholds, np.int64), (channels, 1))
-        self.at = self.assembler.encode(self.at, "encode", thresholds)
+        thresholds = np.array(module.table(channels), np.int64)
+        self.at = self.assembler.add("encode", Encode(thresholds), self.at)
         self.outputs["encode"] = index
 
     def _flatten(self, name: str, module: nn.Flatten) -> None:
@@ -181,7 +173,11 @@ class _Fold:
         if len(self.at.edge.shape) == 3:
             height, width, channels = self.at.edge.shape
             self.flattened = (channels, height, width)
-            self.at = self.assembler.flatten(self.at, self.name("flatten"))
+            self.at = self.assembler.add(self.name("flatten"), Flatten(), self.at)
+
+    def _pool(self, stage: str, pool: nn.MaxPool2d, all_of: npt.NDArray[np.bool_]) -> None:
+        """Add a pool: OR, but AND in the channels of ``all_of``."""
+        self.at = self.assembler.add(stage, MaxPool2d(_pool_window(pool), all_of), self.at)
 
     def _layer(self, at: int, name: str, layer: SparseBinaryLayer) -> int:
         """Fold a layer with the pool, batch norm and sign behind it; return what comes next."""
@@ -212,40 +208,37 @@ class _Fold:
             return end
         if isinstance(layer, SparseBinaryScores):
             raise ModelRejected(f"Layer {name}: SparseBinaryScores must be the last layer")
-        with _naming(name):
+        with naming(f"Layer {name}: "):
             affine = layer.domain.exact()
             values = norm_values(norm, len(layer.weight))
             taps = self._taps(layer)
+            trained = Trained(eta=affine.eta, xi=affine.xi, norm=values)
             stage = self.name("conv" if isinstance(layer, SparseBinaryConv2d) else "linear")
             if isinstance(layer, SparseBinaryConv2d):
                 self.at = self.assembler.conv(
                     self.at,
                     stage,
                     taps,
-                    eta=affine.eta,
-                    xi=affine.xi,
-                    norm=values,
+                    trained,
                     window=Window(layer.kernel_size, layer.stride, layer.padding),
                     groups=layer.groups,
                     border="minus" if layer.padding_value == -1 else "zero",
                 )
             else:
-                self.at = self.assembler.linear(
-                    self.at, stage, taps, eta=affine.eta, xi=affine.xi, norm=values
-                )
+                self.at = self.assembler.linear(self.at, stage, taps, trained)
         for other, pool, before_norm in pools:
             # The largest z is the smallest y where the batch norm's scale is negative.
             all_of = values.gain < 0 if before_norm else np.zeros(len(taps), bool)
             stage = self.name("pool")
-            with _naming(other):
-                self.at = self.assembler.pool(self.at, stage, _pool_window(pool), all_of)
+            with naming(f"Layer {other}: "):
+                self._pool(stage, pool, all_of)
         self.outputs[stage] = self.modules[end - 1][0]
         return end
 
     def _scores(self, name: str, layer: SparseBinaryLayer) -> None:
         if not isinstance(layer, SparseBinaryLinear):
             raise ModelRejected(f"Layer {name}: the last layer must be linear")
-        with _naming(name):
+        with naming(f"Layer {name}: "):
             affine = layer.domain.exact()
             taps = self._taps(layer)
             offsets = [Fraction(0)] * len(taps)
@@ -267,7 +260,9 @@ class _Fold:
         signs = layer.signs().to(torch.int8).numpy()
         weights = signs if layer.domain.signed else (signs > 0).astype(np.int8)
         if isinstance(layer, SparseBinaryConv2d):
-            return _conv_taps(weights, layer.groups)
+            outputs, per_group, rows, columns = weights.shape
+            last = weights.transpose(0, 2, 3, 1).reshape(outputs, rows * columns, per_group)
+            return Taps.from_windows(last, layer.groups)
         if self.flattened is not None and len(self.at.edge.shape) == 1:
             channels, height, width = self.flattened
             if channels * height * width == weights.shape[1]:
@@ -275,22 +270,6 @@ class _Fold:
                 weights = np.ascontiguousarray(maps).reshape(len(weights), -1)
             self.flattened = None
         return Taps.from_dense(weights)
-
-
-def _conv_taps(weights: np.ndarray[Any, Any], groups: int) -> Taps:
-    """Return the taps of weights (out, in/groups, rows, columns): position, then channel."""
-    outputs, per_group, rows, columns = weights.shape
-    channels = per_group * groups
-    last = weights.transpose(0, 2, 3, 1).reshape(outputs, rows * columns, per_group)
-    neuron, position, channel = np.nonzero(last)
-    group = neuron // (outputs // groups)
-    starts = np.concatenate([[0], np.cumsum(np.bincount(neuron, minlength=outputs))])
-    return Taps(
-        channels * rows * columns,
-        starts,
-        position * channels + group * per_group + channel,
-        last[neuron, position, channel] < 0,
-    )
 
 
 def norm_values(norm: nn.Module | None, neurons: int) -> Norm:

@@ -149,9 +149,7 @@ class _Views(Dataset[tuple[Tensor, int] | DataMissing]):
         return tensor, int(self.folder.labels[number])
 
 
-def _stack(
-    items: list[tuple[Tensor, int] | DataMissing],
-) -> tuple[Tensor, Tensor] | DataMissing:
+def _stack(items: list[tuple[Tensor, int] | DataMissing]) -> tuple[Tensor, Tensor] | DataMissing:
     pixels, labels = [], []
     for item in items:
         if isinstance(item, DataMissing):
@@ -166,19 +164,12 @@ class FolderImages:
     """Some images of a folder, in some order; see :class:`~sbnn_hw.train.data.TrainingImages`.
 
     Pixels come as bytes, or mixed as floating point: a model normalises either.
-
-    Parameters
-    ----------
-    folder : ImageFolder
-        The files.
-    numbers : Tensor
-        Which of them, in which order.
-    workers : int
-        Processes that decode (0: none but this one); no more than there are cores.
     """
 
     folder: ImageFolder
+    #: Which of them, in which order.
     numbers: Tensor
+    #: Processes that decode (0: none but this one); no more than there are cores.
     workers: int = 0
 
     def __len__(self) -> int:

@@ -24,17 +24,11 @@ __all__ = ["Replaced", "replace_idle"]
 
 @dataclass(frozen=True)
 class Replaced:
-    """What was found.
+    """What was found."""
 
-    Parameters
-    ----------
-    neurons : int
-        Neurons that were constant or double.
-    changed : bool
-        Whether any weight is another one now.
-    """
-
+    #: Neurons that were constant or double.
     neurons: int
+    #: Whether any weight was changed.
     changed: bool
 
 
@@ -85,18 +79,10 @@ def replace_idle(
 ) -> Replaced:
     """Take away taps on constant inputs and neurons that are constant or double.
 
-    Parameters
-    ----------
-    model : nn.Sequential
-        Layers, batch norms and signs in a row, with pools and a flatten between them.
-    images : iterable of Tensor
-        Batches of pixels to judge by.
-    optimiser : Optimizer, optional
-        What it remembers of a weight that is set anew is forgotten.
-    seed : int
-        Chooses the weights of neurons that begin anew.
-    grow : bool
-        Whether they do; if not, they stay as they are, and nothing taps them.
+    The model has layers, batch norms and signs in a row, with pools and a flatten between them. It
+    is judged by ``images``, batches of pixels. What the optimiser remembers of a weight that is set
+    anew is forgotten. ``seed`` chooses the weights of neurons that begin anew. Unless they
+    ``grow``, they stay as they are, and nothing taps them.
     """
     generator = torch.Generator().manual_seed(seed)
     modules = list(model)

@@ -17,22 +17,18 @@ from sbnn_hw.train.domains import (
     make_domain,
     round_to_grid,
 )
-from sbnn_hw.train.signs import (
-    ACTIVATION_GRADIENTS,
-    GRADIENTS,
-    SignOfActivation,
-    count_ones,
-    sign,
-)
+from sbnn_hw.train.signs import ACTIVATION_GRADIENTS, GRADIENTS, SignOfActivation, count_ones, sign
 
 __all__ = [
     "InputEncoder",
+    "LearnedBits",
     "LearnedEncoder",
     "SignActivation",
     "SparseBinaryConv2d",
     "SparseBinaryLayer",
     "SparseBinaryLinear",
     "SparseBinaryScores",
+    "pushed_apart",
 ]
 
 #: Scales of the scores are within e to this power: floating point tells all of them apart.
@@ -142,13 +138,9 @@ class SparseBinaryLinear(SparseBinaryLayer):
 class SparseBinaryConv2d(SparseBinaryLayer):
     """Convolution with two-valued weights and no bias.
 
-    Parameters
-    ----------
-    padding : int
-        Rows and columns added on each side.
-    padding_value : −1 or 0
-        What is added: −1 is the bit 0, and border windows need nothing special in hardware; 0 is
-        what PyTorch and the paper do, and gives border windows thresholds of their own.
+    ``padding`` rows and columns are added on each side. A ``padding_value`` of −1 is the bit 0, and
+    border windows need nothing special in hardware; 0 is what PyTorch and the paper do, and gives
+    border windows thresholds of their own.
     """
 
     def __init__(
@@ -251,12 +243,9 @@ class SparseBinaryScores(SparseBinaryLinear):
 class SignActivation(nn.Module):
     """Sign with sign(0) = +1.
 
-    Parameters
-    ----------
-    gradient : str
-        What stands in for the gradient: ``clipped`` (hardtanh's), ``ede`` or ``polynomial``.
-    within_one : bool
-        Pass no gradient back where |x| > 1, as if a hardtanh came before.
+    ``gradient`` is what stands in for the gradient: ``clipped`` (hardtanh's), ``ede`` or
+    ``polynomial``. ``within_one`` passes no gradient back where |x| > 1, as if a hardtanh came
+    before.
     """
 
     def __init__(self, gradient: str = "clipped", *, within_one: bool = False) -> None:
@@ -279,16 +268,15 @@ class SignActivation(nn.Module):
 class InputEncoder(nn.Module):
     """Turn raw pixels (0 to 255) into what the first layer sees; it is part of the hardware.
 
-    Parameters
-    ----------
-    kind : str
-        ``threshold``: one bit a pixel, +1 from the threshold on. ``thermometer``: one bit for each
-        threshold, channel by channel. ``integer``: the pixel itself as (2p − 255)/255.
-    thresholds : sequence of int
-        Pixel values from which a bit is set; increasing, between 1 and 255.
+    ``threshold`` gives one bit a pixel, +1 from the threshold on; ``thermometer`` one bit for each
+    threshold, channel by channel; ``integer`` the pixel itself as (2p − 255)/255. Thresholds are
+    the pixel values from which a bit is set: increasing, between 1 and 255. Values of other widths
+    go from 0 to ``most`` instead.
     """
 
-    def __init__(self, kind: str = "threshold", thresholds: Sequence[int] = (128,)) -> None:
+    def __init__(
+        self, kind: str = "threshold", thresholds: Sequence[int] = (128,), *, most: int = 255
+    ) -> None:
         kinds = ("threshold", "thermometer", "integer")
         if kind not in kinds:
             raise ValueError(f"Encoder must be one of {', '.join(kinds)}, not {kind!r}")
@@ -299,18 +287,22 @@ class InputEncoder(nn.Module):
             thresholds == tuple(sorted(set(thresholds)))
             and thresholds
             and thresholds[0] >= 1
-            and thresholds[-1] <= 255
+            and thresholds[-1] <= most
         ):
             raise ValueError(
-                f"Thresholds must increase and lie between 1 and 255, not {thresholds!r}"
+                f"Thresholds must increase and lie between 1 and {most}, not {thresholds!r}"
             )
         super().__init__()
-        self.kind, self._thresholds = kind, thresholds
+        self.kind, self.most, self._thresholds = kind, most, thresholds
 
     @property
     def thresholds(self) -> tuple[int, ...]:
         """Pixel values from which a bit is set."""
         return self._thresholds
+
+    def table(self, channels: int) -> list[list[int]]:
+        """The thresholds of each channel."""
+        return [list(self.thresholds)] * channels
 
     @property
     def planes(self) -> int:
@@ -321,7 +313,7 @@ class InputEncoder(nn.Module):
         if not x.is_floating_point():
             x = x.to(torch.get_default_dtype())
         if self.kind == "integer":
-            return (2 * x - 255) / 255
+            return (2 * x - self.most) / self.most
         # Halfway below the threshold, so that no integer pixel meets zero.
         levels = torch.tensor(self.thresholds, dtype=x.dtype, device=x.device) - 0.5
         bits = sign(x.unsqueeze(2) - levels.view(1, 1, -1, *[1] * (x.dim() - 2)))
@@ -338,9 +330,9 @@ class LearnedEncoder(InputEncoder):
     pixel values. The forward pass rounds them, so it uses what the hardware compares with.
     """
 
-    def __init__(self, thresholds: Sequence[int] = (64, 128, 192)) -> None:
-        super().__init__("thermometer", thresholds)
-        self.levels = nn.Parameter(torch.tensor(self._thresholds) / 255)
+    def __init__(self, thresholds: Sequence[int] = (64, 128, 192), *, most: int = 255) -> None:
+        super().__init__("thermometer", thresholds, most=most)
+        self.levels = nn.Parameter(torch.tensor(self._thresholds) / most)
 
     @property
     def planes(self) -> int:
@@ -350,37 +342,55 @@ class LearnedEncoder(InputEncoder):
     @property
     def thresholds(self) -> tuple[int, ...]:
         """The levels as integers, in order; those that met are pushed apart by one."""
-        found: list[int] = []
-        for level in sorted((self.levels.detach() * 255).round().int().tolist()):
-            found.append(max(1, level, *(one + 1 for one in found[-1:])))
-        for number in range(1, len(found) + 1):
-            found[-number] = min(found[-number], 256 - number)
-        return tuple(found)
+        levels = (self.levels.detach() * self.most).round().int().tolist()
+        return tuple(pushed_apart(levels, self.most))
 
     def forward(self, x: Tensor) -> Tensor:
         if not x.is_floating_point():
             x = x.to(torch.get_default_dtype())
-        return _LearnedBits.apply(x, self.levels, self.thresholds).flatten(1, 2)  # type: ignore[no-any-return,no-untyped-call]
+        return LearnedBits.apply(x, self.levels, self.thresholds, self.most).flatten(1, 2)  # type: ignore[no-any-return,no-untyped-call]
 
 
-class _LearnedBits(torch.autograd.Function):
-    """One bit a threshold; a threshold feels the pixels that are near it."""
+def pushed_apart(levels: Sequence[int], most: int) -> list[int]:
+    """Return levels in order, between 1 and ``most``; those that met are pushed apart by one.
 
-    #: How near, in pixel values.
+    Examples
+    --------
+    >>> pushed_apart([7, 3, 3, 9], 8)
+    [3, 4, 7, 8]
+    """
+    found: list[int] = []
+    for level in sorted(levels):
+        found.append(max(1, level, *(one + 1 for one in found[-1:])))
+    for number in range(1, len(found) + 1):
+        found[-number] = min(found[-number], most + 1 - number)
+    return found
+
+
+class LearnedBits(torch.autograd.Function):
+    """One bit a threshold; a threshold feels the values that are near it.
+
+    Thresholds are the same for all channels, or a row for each.
+    """
+
+    #: How near, where values go up to 255.
     NEAR = 48.0
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, levels: Tensor, thresholds: tuple[int, ...]) -> Tensor:
+    def forward(ctx: Any, x: Tensor, levels: Tensor, thresholds: Any, most: int) -> Tensor:
         moved = torch.tensor(thresholds, dtype=x.dtype, device=x.device) - 0.5
-        above = x.unsqueeze(2) - moved.view(1, 1, -1, *[1] * (x.dim() - 2))
+        shape = (1, *moved.shape[:-1], moved.shape[-1]) if moved.dim() > 1 else (1, 1, len(moved))
+        above = x.unsqueeze(2) - moved.view(*shape, *[1] * (x.dim() - 2))
         ctx.save_for_backward(above, levels)
+        ctx.most = most
         return sign(above)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor, None, None]:
         above, levels = ctx.saved_tensors
         # The slope of a ramp from −1 to +1, in units of the whole range.
-        near = torch.ops.aten.hardtanh_backward(grad, above, -_LearnedBits.NEAR, _LearnedBits.NEAR)
-        axes = [0, 1, *range(3, grad.dim())]
-        order = levels.argsort().argsort()
-        return None, (near.sum(axes) * (-255 / _LearnedBits.NEAR))[order], None
+        near = LearnedBits.NEAR * ctx.most / 255
+        felt = torch.ops.aten.hardtanh_backward(grad, above, -near, near)
+        summed = felt.sum([0, *([1] if levels.dim() == 1 else []), *range(3, grad.dim())])
+        order = levels.argsort(-1).argsort(-1)
+        return None, (summed * (-ctx.most / near)).gather(-1, order), None, None

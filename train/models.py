@@ -9,6 +9,7 @@ from sbnn_hw.errors import ModelRejected
 from sbnn_hw.train.backbones import build_backbone
 from sbnn_hw.train.blocks import STATISTICS, RealConv2d
 from sbnn_hw.train.catalogue import BACKBONES, find_topology
+from sbnn_hw.train.columns import ColumnEncoder
 from sbnn_hw.train.domains import DOMAINS, INITS
 from sbnn_hw.train.layers import (
     InputEncoder,
@@ -23,52 +24,48 @@ from sbnn_hw.train.signs import ACTIVATION_GRADIENTS, GRADIENTS
 
 __all__ = ["ModelConfig", "build_model"]
 
-ENCODERS = ("threshold", "thermometer", "learned", "integer")
+ENCODERS = (
+    "threshold", "thermometer", "learned", "integer", "quantile", "learned_quantile",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """All that is needed to make a model anew; plain values, stored in checkpoints.
+    """All that is needed to rebuild a model; plain values, stored in checkpoints."""
 
-    Parameters
-    ----------
-    name : str
-        A model of the catalogue, or the ``mlp:…`` or ``conv:…`` form.
-    shape : tuple
-        Height, width and channels of the images.
-    domain : str
-        The two values that weights take. Or ``real``: of backbones weights that are not binary yet,
-        the first of ReActNet's two steps; of other models real weights and ReLUs, a teacher.
-    activation : str
-        What stands in for the gradient of the activations' sign; empty chooses the model's own.
-    normalise : str
-        Whose mean and deviation of pixels a backbone's first layer expects: ``cifar10``,
-        ``cifar100``, ``imagenet``, or empty for pixels between −1 and 1.
-    padding_value : int, optional
-        What convolutions pad with, −1 or 0. None chooses 0 for backbones, as the authors have it,
-        and else −1.
-    encoder : str
-        One of ``threshold``, ``thermometer``, ``learned`` (a thermometer whose thresholds are
-        learned), ``integer``; or empty for the model's own choice.
-    norm_scale : str
-        How the batch norm's scale is had; empty chooses ``alternating`` for the domain `zero`,
-        which needs neurons of both polarities, else ``learned``.
-    """
-
+    #: A model of the catalogue, or the ``mlp:…`` or ``conv:…`` form.
     name: str
+    #: Height, width and channels of the images.
     shape: tuple[int, int, int]
     classes: int
+    #: The two values that weights take. Or ``real``: of backbones weights that are not binary yet,
+    #: the first of ReActNet's two steps; of other models real weights and ReLUs, a teacher.
     domain: str = "learned"
     xi_bits: int | None = None
     init: str = "unit"
     gradient: str = "clipped"
+    #: What stands in for the gradient of the activations' sign; empty chooses the model's own.
     activation: str = ""
+    #: Whose mean and deviation of pixels a backbone's first layer expects: ``cifar10``,
+    #: ``cifar100``, ``imagenet``, or empty for pixels between −1 and 1.
     normalise: str = ""
+    #: One of ``threshold``, ``thermometer``, ``learned`` (a thermometer whose thresholds are
+    #: learned), ``integer``, ``quantile`` (thresholds of its own for each channel, where the
+    #: training values are parted evenly), ``learned_quantile`` (the same, learned from there); or
+    #: empty for the model's own choice.
     encoder: str = ""
     thresholds: tuple[int, ...] = ()
+    #: With quantiles, the thresholds of each channel (0: as many as there are values, up to 15).
+    planes: int = 0
+    #: Bits of each value of the input.
+    bits: int = 8
     padding: int = 0
+    #: What convolutions pad with, −1 or 0. None chooses 0 for backbones, as the authors have it,
+    #: and else −1.
     padding_value: int | None = None
     width: float = 1.0
+    #: How the batch norm's scale is had; empty chooses ``alternating`` for the domain `zero`,
+    #: which needs neurons of both polarities, else ``learned``.
     norm_scale: str = ""
     offset_bits: int = 4
 
@@ -107,6 +104,10 @@ class ModelConfig:
             )
         if not 2 <= self.classes <= 100_000:
             raise ModelRejected(f"Classes must be between 2 and 100000, not {self.classes!r}")
+        if self.bits not in range(1, 17):
+            raise ModelRejected(f"Values must have 1 to 16 bits, not {self.bits!r}")
+        if not 0 <= self.planes <= 255:
+            raise ModelRejected(f"Planes must be between 0 and 255, not {self.planes!r}")
         if len(self.thresholds) > 255:
             raise ModelRejected(f"Thresholds must be at most 255, not {len(self.thresholds)}")
 
@@ -114,6 +115,8 @@ class ModelConfig:
             for field, given, cure in (
                 ("an encoder", self.encoder, "its first layer is real-valued"),
                 ("thresholds", self.thresholds, "its first layer is real-valued"),
+                ("planes", self.planes, "its first layer is real-valued"),
+                ("bits", self.bits != 8 and self.bits, "it takes pictures of bytes"),
                 ("padding", self.padding, "each convolution keeps the size of its map"),
             ):
                 if given:
@@ -159,6 +162,8 @@ class ModelConfig:
             "padding": int,
             "padding_value": (int, type(None)),
             "offset_bits": int,
+            "planes": int,
+            "bits": int,
             "width": (int, float),
             "xi_bits": (int, type(None)),
             "shape": (list, tuple),
@@ -181,20 +186,31 @@ class ModelConfig:
 
     def make_encoder(self, default: str) -> InputEncoder:
         """Return the encoder of this configuration, or the model's own choice."""
-        kind = self.encoder or default
+        kind, most = self.encoder or default, (1 << self.bits) - 1
+        if kind.endswith("quantile"):
+            if self.thresholds:
+                raise ModelRejected(
+                    f"Thresholds are chosen by the encoder {kind}; omit --thresholds, or use "
+                    f"--encoder thermometer"
+                )
+            planes = min(self.planes or 15, most)
+            return ColumnEncoder(self.shape[2], planes, most=most, learn=kind != "quantile")
+        if self.planes:
+            raise ModelRejected(f"--planes is for the encoder quantile, not {kind}")
+        quarters = tuple(sorted({max(1, (most + 1) * n // 4) for n in (1, 2, 3)}))
         thresholds = (
             self.thresholds
             or {
-                "threshold": (128,),
-                "thermometer": (64, 128, 192),
-                "learned": (64, 128, 192),
+                "threshold": ((most + 1) // 2,),
+                "thermometer": quarters,
+                "learned": quarters,
                 "integer": (),
             }[kind]
         )
         try:
             if kind == "learned":
-                return LearnedEncoder(thresholds)
-            return InputEncoder(kind, thresholds)
+                return LearnedEncoder(thresholds, most=most)
+            return InputEncoder(kind, thresholds, most=most)
         except ValueError as error:
             raise ModelRejected(str(error)) from None
 
@@ -207,18 +223,29 @@ class ModelConfig:
             return nn.Linear(inputs, outputs, bias=False)
         return SparseBinaryLinear(inputs, outputs, **self._layer_options())  # type: ignore[arg-type]
 
+    @property
+    def flat(self) -> bool:
+        """Whether the input is a signal, one row high, which windows go along."""
+        return self.shape[0] == 1
+
+    def along(self, size: int, across: int) -> tuple[int, int]:
+        """Return a size of a window: the same both ways, or along a signal alone."""
+        return (across if self.flat else size, size)
+
     def conv(
         self, inputs: int, outputs: int, kernel: int, stride: int = 1
     ) -> SparseBinaryConv2d | nn.Conv2d:
         """Return a hidden convolution, with the configuration's padding."""
+        window, step = self.along(kernel, 1), self.along(stride, 1)
+        padding = self.along(self.padding, 0)
         if self.domain == "real":
-            return nn.Conv2d(inputs, outputs, kernel, stride, self.padding, bias=False)
+            return nn.Conv2d(inputs, outputs, window, step, padding, bias=False)
         return SparseBinaryConv2d(
             inputs,
             outputs,
-            kernel,
-            stride=stride,
-            padding=self.padding,
+            window,
+            stride=step,
+            padding=padding,
             padding_value=-1 if self.padding_value is None else self.padding_value,  # type: ignore[arg-type]
             **self._layer_options(),  # type: ignore[arg-type]
         )
@@ -284,11 +311,12 @@ def build_model(config: ModelConfig) -> nn.Sequential:
             config.activate(),
         ]
         channels = outputs
-        height = (height + 2 * config.padding - layer.kernel) // layer.stride + 1
+        if not config.flat:
+            height = (height + 2 * config.padding - layer.kernel) // layer.stride + 1
         width = (width + 2 * config.padding - layer.kernel) // layer.stride + 1
         if layer.pool:
-            modules.append(nn.MaxPool2d(2))
-            height, width = height // 2, width // 2
+            modules.append(nn.MaxPool2d(config.along(2, 1) if config.flat else 2))
+            height, width = height if config.flat else height // 2, width // 2
         if height < 1 or width < 1:
             raise ModelRejected(
                 f"Model {config.name} shrinks {config.shape[0]}×{config.shape[1]} images to "

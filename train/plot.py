@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from sbnn_hw.drawing import new_figure
 from sbnn_hw.files import write_atomically
 
 __all__ = ["draw_log"]
@@ -10,13 +11,10 @@ __all__ = ["draw_log"]
 
 def draw_log(history: list[dict[str, Any]], path: Path, *, chosen: int) -> None:
     """Draw loss, accuracy and the share of ones over the epochs, and which epoch was kept."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter
 
     epochs = [row["epoch"] for row in history]
-    figure = Figure(figsize=(10, 3.2), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(10, 3.2)
     loss, right, ones = figure.subplots(1, 3)
     marker = "o" if len(epochs) == 1 else ""
 

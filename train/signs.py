@@ -14,7 +14,6 @@ __all__ = [
     "GRADIENTS",
     "BinaryWeight",
     "SignOfActivation",
-    "SignOfWeight",
     "SignedWeight",
     "count_ones",
     "ede_steepness",
@@ -85,30 +84,11 @@ def _through_sign(grad: Tensor, latent: Tensor, gradient: str, steepness: float)
     return grad * _ede_slope(latent, steepness)
 
 
-class SignOfWeight(torch.autograd.Function):
-    """Sign of latent weights, with one of the gradients of :data:`GRADIENTS`.
-
-    ``clipped`` passes the gradient where |w| ≤ 1, ``identity`` everywhere, and ``ede`` is
-    IR-Net's error decay estimator: k·t·(1 − tanh²(t·w)) with k = max(1/t, 1).
-    """
-
-    @staticmethod
-    def forward(ctx: Any, latent: Tensor, gradient: str, steepness: float) -> Tensor:
-        ctx.gradient, ctx.steepness = gradient, steepness
-        if gradient != "identity":
-            ctx.save_for_backward(latent)
-        return sign(latent)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        (latent,) = ctx.saved_tensors if ctx.gradient != "identity" else (grad,)
-        return _through_sign(grad, latent, ctx.gradient, ctx.steepness), None, None
-
-
 class BinaryWeight(torch.autograd.Function):
     """τ·sign(latent − cut) + φ in one buffer; nothing is kept for backward but the latents.
 
-    The gradients are those of :class:`SignOfWeight`, of τ and of φ.
+    Through the sign passes one of the gradients of :data:`GRADIENTS`: ``clipped`` where |w| ≤ 1,
+    ``identity`` everywhere, and ``ede`` as IR-Net's error decay estimator has it.
     """
 
     @staticmethod

@@ -10,14 +10,7 @@ from sbnn_hw.train.config import SCHEDULES
 from sbnn_hw.train.layers import SparseBinaryLayer
 from sbnn_hw.train.parallel import average
 
-__all__ = [
-    "SparsityPenalty",
-    "TopK",
-    "count_weights",
-    "layers_of",
-    "ones_share",
-    "scheduled_ec",
-]
+__all__ = ["SparsityPenalty", "TopK", "count_weights", "layers_of", "ones_share", "scheduled_ec"]
 
 #: The penalty is zero once the share of ones exceeds the constraint by no more than this.
 TOLERANCE = 1e-4
@@ -58,15 +51,11 @@ def scheduled_ec(ec: float, progress: float, *, schedule: str, until: float = 0.
 class SparsityPenalty:
     """The paper's loss: j = ReLU(U/N − EC), weighted so that λj is γ of the whole loss.
 
-    U and N are taken over all layers together. λ = γ·L/((1 − γ)·j) is computed anew at each step
+    U and N are taken over all layers together. λ = γ·L/((1 − γ)·j) is recomputed at each step
     and carries no gradient; it is zero once U/N − EC ≤ 10⁻⁴.
-
-    Parameters
-    ----------
-    gamma : float
-        Share of the whole loss that the penalty has, 0 ≤ γ < 1.
     """
 
+    #: Share of the whole loss that the penalty has, 0 ≤ γ < 1.
     gamma: float
 
     def __post_init__(self) -> None:

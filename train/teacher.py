@@ -1,4 +1,7 @@
-"""The teacher of the paper's ImageNet networks: a real-valued ResNet-34 in torchvision's layout."""
+"""The teacher: a checkpoint, or a real-valued ResNet-34 in torchvision's layout.
+
+The latter teaches the paper's ImageNet networks.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,9 +13,10 @@ from torch import Tensor, nn
 
 from sbnn_hw.errors import ModelRejected
 from sbnn_hw.train.blocks import Normalise
+from sbnn_hw.train.checkpoint import load_checkpoint, read_tensors
 from sbnn_hw.train.norm import BatchNorm
 
-__all__ = ["ResNet34", "teacher_from"]
+__all__ = ["ResNet34", "load_teacher", "teacher_from"]
 
 #: Channels and blocks of the four stages; all but the first halve the map.
 STAGES = ((64, 3), (128, 4), (256, 6), (512, 3))
@@ -66,15 +70,7 @@ class ResNet34(nn.Module):
 
 
 def teacher_from(values: Mapping[str, Any], path: Path) -> ResNet34:
-    """Return a ResNet-34 with the values of torchvision's state dict, ready to evaluate.
-
-    Parameters
-    ----------
-    values : mapping
-        What the file holds: tensors by torchvision's names.
-    path : Path
-        The file, for what is said of it.
-    """
+    """Return a ResNet-34 with the values of torchvision's state dict, ready to evaluate."""
     # How many batches were seen is in newer files alone, and changes nothing.
     state = {k: v for k, v in values.items() if not k.endswith(".num_batches_tracked")}
     cure = "give torchvision's state dict of resnet34, or a checkpoint of sbnn-hw"
@@ -96,3 +92,28 @@ def teacher_from(values: Mapping[str, Any], path: Path) -> ResNet34:
             raise ModelRejected(f"Teacher {path} must have {key} as {shape} of float32; {cure}")
     model.load_state_dict(state, assign=True)
     return model.requires_grad_(False).eval()
+
+
+def load_teacher(path: Path, data: str, shape: tuple[int, int, int], classes: int) -> nn.Module:
+    """Return the model of a checkpoint, or the ResNet-34 of torchvision's state dict.
+
+    Its images and classes must be those of the data set.
+    """
+    content = read_tensors(
+        path,
+        "teacher",
+        absent="give a checkpoint, or torchvision's state dict of resnet34",
+        damaged="give a checkpoint, or fetch torchvision's file again",
+    )
+    if "format" not in content:
+        model: nn.Module = teacher_from(content, path)
+        given = (shape, content["fc.weight"].shape[0])
+    else:
+        checkpoint = load_checkpoint(path)
+        model, given = checkpoint.model, (checkpoint.config.shape, checkpoint.config.classes)
+    if given != (shape, classes):
+        raise ModelRejected(
+            f"Teacher {path} takes images of {'×'.join(map(str, given[0]))} in {given[1]} classes, "
+            f"but {data} has {'×'.join(map(str, shape))} in {classes}"
+        )
+    return model

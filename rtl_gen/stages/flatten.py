@@ -1,14 +1,15 @@
 """A map as a vector: left to the stage that reads it, which may count pixels as they come."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
-from sbnn_hw.rtl_gen.candidate import Candidate, realises
+from sbnn_hw.rtl_gen.candidate import Candidate, Place, realises
 
 __all__ = ["flatten"]
 
 
 @realises("flatten", gathers=True)
-def flatten(place):
+def flatten(place: Place) -> Iterator[Candidate]:
     """Yield nothing to build, but what is to be gathered."""
     arrival = place.arrival
     if arrival.raster:

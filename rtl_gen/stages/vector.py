@@ -1,67 +1,75 @@
 """Layers that read a vector, neurons or scores; it may have to be made of pixels first."""
 
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 
+from sbnn_hw.cost.prices import largest_tables, look_up_cost, neuron_tables, shared_sum
 from sbnn_hw.errors import ModelRejected
+from sbnn_hw.families import Family
+from sbnn_hw.netlist import Edge, Layer, Linear, Scores, Taps
 from sbnn_hw.rtl_gen import layers
-from sbnn_hw.rtl_gen.accumulate import (
-    Accumulate,
-    Number,
-    Repeat,
-    count_at,
-    most_at_once,
-    places_of,
-    select_part,
-)
-from sbnn_hw.rtl_gen.candidate import Candidate, gather, realises
-from sbnn_hw.rtl_gen.core import Wired
-from sbnn_hw.rtl_gen.logic import FALSE
+from sbnn_hw.rtl_gen.candidate import Candidate, Estimated, Place, estimates, gather, realises
+from sbnn_hw.rtl_gen.counting import Tap, count_at, most_at_once, places_of, select_part
+from sbnn_hw.rtl_gen.logic import FALSE, Logic
+from sbnn_hw.rtl_gen.parts.accumulate import Accumulate, Number, Repeat
+from sbnn_hw.rtl_gen.parts.part import Part
+from sbnn_hw.rtl_gen.parts.tables import Function, Wired
 
-__all__ = ["cycles_of", "fire", "linear", "scores"]
+__all__ = [
+    "cycles_of", "fire", "linear", "linear_estimate", "neurons_estimate", "scores",
+    "scores_estimate",
+]
+
+L = TypeVar("L", Linear, Scores)
+
+#: Makes the function of a layer, on a vector or on counts of so many bits.
+Decide = Callable[[Place, L, Sequence[int] | None], Function]
 
 #: Numbers of cycles over which a layer behind pixels is tried to be counted.
 SERIAL = (1, 2, 3, 4, 6, 8, 12, 16)
 
 
 @realises("linear", gathers=True)
-def linear(place):
+def linear(place: Place) -> Iterator[Candidate]:
     """Yield neurons, on a vector or on counts of taps."""
-    layer = place.stage.operation
+    layer = place.operation(Linear)
     counted = layer.taps.width if layer.xi else 0
-    yield from _on_vector(place, _neurons, counted)
+    yield from _on_vector(place, layer, _neurons, counted)
 
 
 @realises("scores", gathers=True)
-def scores(place):
+def scores(place: Place) -> Iterator[Candidate]:
     """Yield scores and the class, on a vector or on counts of taps."""
-    yield from _on_vector(place, _scores, 0)
+    yield from _on_vector(place, place.operation(Scores), _scores, 0)
 
 
-def fire(place, logic, values, sums, border, counts=()):
+def fire(place: Place, logic: Logic, layer: Layer, values: Sequence[layers.Bits],
+         sums: Sequence[layers.SharedSum], border: layers.Bits, counts: layers.Bits = ()) -> Wired:
     """Make the neurons' bits; ``counts`` are inputs that hold what was counted before."""
-    layer, absent = place.stage.operation, set(place.stage.absent.tolist())
+    absent = set(place.stage.absent.tolist())
     fires = layers.fire(logic, layer, values, sums, border, place.family, place.options.share)
     wired = layers.count_connections(logic, fires, sums, [*border, *counts], place.edge.bits,
                                      layer.taps)
     return Wired([FALSE if n in absent else bit for n, bit in enumerate(fires)], wired)
 
 
-def _on_vector(place, function, counted):
+def _on_vector(place: Place, layer: L, function: Decide[L], counted: int) -> Iterator[Candidate]:
     """Yield a layer that reads a vector, which may have to be made of pixels first."""
     flatten = place.options.flatten
     if place.arrival.gathered is None or flatten != "accumulate":
-        core = place.tables(place.width, function(place))
-        yield Candidate({**gather(place), place.name: core}, core.connections, counted)
+        tables = place.tables(place.width, function(place, layer, None))
+        yield Candidate({**gather(place), place.name: tables}, tables.connections, counted)
     if place.arrival.gathered is not None and flatten != "gather":
-        for cycles in cycles_of(place):
-            yield _accumulated(place, function, cycles, counted)
+        _, edge = place.arrival.gathered
+        for cycles in cycles_of(place, edge):
+            yield _accumulated(place, layer, edge, function, cycles, counted)
 
 
-def cycles_of(place):
-    """Return the numbers of cycles over which a pixel may be counted, to choose among."""
-    _, edge = place.arrival.gathered
+def cycles_of(place: Place, edge: Edge) -> list[int]:
+    """Return the numbers of cycles over which a map's pixel may be counted, to choose among."""
     between, serial = place.arrival.between, place.options.serial
     if serial > between:
         raise ModelRejected(
@@ -73,35 +81,34 @@ def cycles_of(place):
     return [n for n in SERIAL if n <= min(between, edge.channels)]
 
 
-def _accumulated(place, function, cycles, counted):
-    """Return cores that count taps as pixels arrive, each over some cycles, and then decide."""
-    layer, (_, edge) = place.stage.operation, place.arrival.gathered
+def _accumulated(place: Place, layer: L, edge: Edge, function: Decide[L], cycles: int,
+                 counted: int) -> Candidate:
+    """Return parts that count taps as pixels arrive, each over some cycles, and then decide."""
     bits, maximum = edge.bits, edge.maximum
     pixels = edge.size // edge.channels
     # A part of a pixel is like a pixel of fewer channels.
     channels = -(-edge.channels // cycles)
     width, beats = edge.channels * bits, pixels * cycles
 
-    def place_of(index):
+    def tap(index: int, inverted: bool) -> Tap:
         pixel, channel = divmod(index, edge.channels)
         part, value = divmod(channel, channels)
-        return pixel * cycles + part, value
+        return pixel * cycles + part, value, inverted
 
     neurons = [
-        [(*place_of(index), inverted) for index, inverted in zip(
-            layer.taps.indices[layer.taps.of(n)].tolist(),
-            layer.taps.inverted[layer.taps.of(n)].tolist(), strict=True)]
+        list(map(tap, layer.taps.indices[layer.taps.of(n)].tolist(),
+                 layer.taps.inverted[layer.taps.of(n)].tolist()))
         for n in range(len(layer.taps))
     ]
-    if layer.xi:
+    if isinstance(layer, Linear) and layer.xi:
         others = np.setdiff1d(np.arange(edge.size), layer.fixed).tolist()
-        neurons.append([(*place_of(index), False) for index in others])
+        neurons.append([tap(index, False) for index in others])
     limits = [most_at_once(taps, maximum) for taps in neurons]
     count_bits = [max(1, once.bit_length()) for once, _ in limits]
     sum_bits = [max(1, total.bit_length()) for _, total in limits]
     part_bits, place_bits = (cycles - 1).bit_length(), (beats - 1).bit_length()
 
-    def count(logic, literals):
+    def count(logic: Logic, literals: list[int]) -> Wired:
         wired = 0
         pixel, part, number = _parts(literals, [width, part_bits, place_bits])
         chosen = select_part(logic, pixel, part, channels * bits, place.family)
@@ -111,7 +118,7 @@ def _accumulated(place, function, cycles, counted):
             | {literal: beat % cycles >> n & 1 for n, literal in enumerate(part)}
             for beat in range(beats)
         ]
-        found = []
+        found: list[int] = []
         for neuron, (taps, size) in enumerate(zip(neurons, count_bits, strict=True)):
             total, gates = count_at(logic, taps, values, number, f"n{neuron}", place.family)
             found += (total + [FALSE] * size)[:size]
@@ -120,10 +127,10 @@ def _accumulated(place, function, cycles, counted):
                                        places) for value, gate in gates.items())
         return Wired(found, wired)
 
-    first = Repeat(pixels, width, cycles) if cycles > 1 else Number(pixels, width)
-    counts = place.tables(len(first.o.payload), count)
-    sums = Accumulate(beats, count_bits, sum_bits)
-    decide = place.tables(sum(sum_bits), function(place, sum_bits))
+    first = _first(pixels, width, cycles, place.family)
+    counts = place.tables(first.width_out, count)
+    sums = Accumulate(beats, count_bits, sum_bits, place.family)
+    decide = place.tables(sum(sum_bits), function(place, layer, sum_bits))
     name = place.name
     return Candidate(
         {f"{name}_number": first, f"{name}_taps": counts, f"{name}_sums": sums, name: decide},
@@ -131,34 +138,39 @@ def _accumulated(place, function, cycles, counted):
     )
 
 
-def _neurons(place, sum_bits=None):
-    layer, edge = place.stage.operation, place.edge
+def _first(pixels: int, bits: int, cycles: int, family: Family) -> Part:
+    """Return what numbers the pixels, and gives each as often as it is counted."""
+    return Repeat(pixels, bits, cycles, family) if cycles > 1 else Number(pixels, bits, family)
 
-    def shared(logic, weighted):
+
+def _neurons(place: Place, layer: Linear, sum_bits: Sequence[int] | None) -> Function:
+    edge = place.edge
+
+    def shared(logic: Logic, weighted: list[tuple[int, int]]) -> list[layers.SharedSum]:
         most = layer.counted_inputs(edge) * edge.maximum
         return [layers.SharedSum(logic, weighted, most, layer.xi, layer.k, place.family)]
 
-    def function(logic, bits):
+    def function(logic: Logic, bits: list[int]) -> Wired | list[int]:
         if sum_bits is not None:
             # Each neuron's taps are counted already, and last what all share.
             counts = _parts(bits, sum_bits)
             weighted = [(bit, 1 << n) for n, bit in enumerate(counts[-1])]
             sums = shared(logic, weighted) if layer.xi else []
             return layers.decide(logic, layer, counts, sums, place.family)
-        values, sums = place.split(bits), []
+        values, sums = place.split(bits), list[layers.SharedSum]()
         if layer.xi:
             counted = np.setdiff1d(np.arange(layer.taps.width), layer.fixed).tolist()
             weighted = [(bit, 1 << n) for i in counted for n, bit in enumerate(values[i])]
             sums = shared(logic, weighted)
-        return fire(place, logic, values, sums, [])
+        return fire(place, logic, layer, values, sums, [])
 
     return function
 
 
-def _scores(place, sum_bits=None):
-    layer, edge, score_bits = place.stage.operation, place.edge, place.out.bits
+def _scores(place: Place, layer: Scores, sum_bits: Sequence[int] | None) -> Function:
+    edge, score_bits = place.edge, place.out.bits
 
-    def function(logic, bits):
+    def function(logic: Logic, bits: list[int]) -> Wired:
         if sum_bits is not None:
             weighted = [[(bit, 1 << n) for n, bit in enumerate(count)]
                         for count in _parts(bits, sum_bits)]
@@ -175,7 +187,61 @@ def _scores(place, sum_bits=None):
     return function
 
 
-def _parts(bits, sizes):
+def neurons_estimate(place: Place, layer: Layer, sums: int, searched: int) -> float:
+    """Estimate the tables of a layer's neurons, and of the ``sums`` of inputs that they share."""
+    edge, family, fan_in = place.edge, place.family, layer.taps.fan_in
+    q_bits, shared = 0, 0.0
+    thresholds = layer.thresholds[0]
+    if layer.xi:
+        inputs = layer.inputs_per_neuron(edge)
+        q_bits, shared = shared_sum(inputs, edge.bits, abs(layer.xi), layer.k, sums, family)
+        # With q the constant is not the taps' own; the middle is where heaps are dear.
+        thresholds = (fan_in + (1 << q_bits)) // 2
+    pairs, counts = np.unique(np.stack([fan_in, thresholds]), axis=1, return_counts=True)
+    tables = sum(
+        neuron_tables(int(taps), int(threshold), q_bits, family, searched) * int(count)
+        for (taps, threshold), count in zip(pairs.T, counts, strict=True)
+    )
+    return tables + shared + layer.connections * (edge.bits - 1) * family.sums.bit
+
+
+@estimates("linear")
+def linear_estimate(place: Place, searched: int) -> Estimated:
+    """Estimate neurons on a vector, or counted as pixels arrive."""
+    layer = place.operation(Linear)
+    return Estimated(_fewest(place, layer.taps, neurons_estimate(place, layer, 1, searched)))
+
+
+@estimates("scores")
+def scores_estimate(place: Place, searched: int) -> Estimated:
+    """Estimate sums of taps, and the search for the largest."""
+    taps = place.operation(Scores).taps
+    sums = len(taps.indices) * place.edge.bits * place.family.sums.bit
+    return Estimated(
+        _fewest(place, taps, sums) + largest_tables(len(taps), place.out.bits, place.family)
+    )
+
+
+def _fewest(place: Place, taps: Taps, tables: float) -> float:
+    """Return the tables of taps that are gathered first, or counted as the pixels of a map come."""
+    if place.arrival.gathered is None:
+        return tables
+    (_, edge), family = place.arrival.gathered, place.family
+    pixels = edge.size // edge.channels
+    channel = taps.indices % edge.channels
+    total = sum(int(n * edge.maximum).bit_length() for n in taps.fan_in)
+    costs = [tables]
+    for cycles in range(1, min(place.arrival.between, edge.channels, 4) + 1):
+        size = -(-edge.channels // cycles)
+        # A bit of a pixel and where it is; each neuron has a table for each bit that it reads.
+        each = look_up_cost(1 + (pixels * cycles - 1).bit_length(), family) + family.sums.bit
+        read = len(np.unique(taps.neurons * size + channel % size))
+        chosen = size * edge.bits if cycles > 1 else 0
+        costs.append(read * edge.bits * each + total + chosen)
+    return min(costs)
+
+
+def _parts(bits: list[int], sizes: Sequence[int]) -> list[list[int]]:
     """Part literals into pieces of some sizes."""
     ends = np.cumsum([0, *sizes]).tolist()
     return [bits[start:end] for start, end in pairwise(ends)]

@@ -9,7 +9,7 @@ from typing import Any
 
 from sbnn_hw.commands.common import add_data_root, add_json
 from sbnn_hw.errors import SbnnError, ToolMissing, UsageError
-from sbnn_hw.files import check_writable, exclusive, write_atomically
+from sbnn_hw.files import check_writable, exclusive, write_text
 from sbnn_hw.models import require_torch
 
 logger = logging.getLogger("sbnn_hw")
@@ -65,12 +65,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Measure, write, and fail if anything did."""
-    from sbnn_hw.bench.earlier import add_to, drawn_again, read_earlier, require_whole
-    from sbnn_hw.bench.measure import Setup, require_all
-    from sbnn_hw.bench.plot import draw
-    from sbnn_hw.bench.run import run_bench
-    from sbnn_hw.bench.table import MARKDOWN, markdown, place, split_readme
-    from sbnn_hw.bench.zoo import find_models
+    from sbnn_hw.zoo.earlier import add_to, drawn_again, read_earlier, require_whole
+    from sbnn_hw.zoo.models import find_models
+    from sbnn_hw.zoo.picture import draw
+    from sbnn_hw.zoo.run import run_bench
+    from sbnn_hw.zoo.setup import Setup, require_all
+    from sbnn_hw.zoo.table import MARKDOWN, markdown, place, split_readme
 
     if args.quick and args.readme is not None:
         raise UsageError("The README must not show a quick run; omit --quick or --readme")
@@ -105,8 +105,8 @@ def run(args: argparse.Namespace) -> None:
             assert earlier is not None
             results, errors = drawn_again(earlier), []
         text, tables = json.dumps(results, indent=1) + "\n", markdown(results)
-        write_atomically(args.out / JSON, lambda file: file.write(text.encode()))
-        write_atomically(args.out / MARKDOWN, lambda file: file.write(tables.encode()))
+        write_text(args.out / JSON, text)
+        write_text(args.out / MARKDOWN, tables)
         pictures = draw(results, args.out / PLOT)
         if args.readme is not None and not errors:
             place(args.readme, results, args.out / f"{PLOT}.svg")

@@ -2,9 +2,8 @@
 
 import argparse
 import json
-from dataclasses import asdict
 
-from sbnn_hw.boards.table import BOARDS
+from sbnn_hw.boards.table import BOARDS, plain
 from sbnn_hw.commands.common import add_json
 
 
@@ -16,7 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """List them."""
     if args.json:
-        print(json.dumps([asdict(board) for board in BOARDS.values()]))
+        print(json.dumps([plain(board) for board in BOARDS.values()]))
         return
     print(
         f"{'board':<17} {'FPGA':<20} {'family':<6} {'LUTs':>7} {'FFs':>8} {'BRAM':>5} {'MHz':>5}"
@@ -24,7 +23,7 @@ def run(args: argparse.Namespace) -> None:
     )
     for board in BOARDS.values():
         print(
-            f"{board.name:<17} {board.part:<20} {board.family:<6} {board.capacity.luts:>7,} "
+            f"{board.name:<17} {board.part:<20} {board.family.name:<6} {board.capacity.luts:>7,} "
             f"{board.capacity.flip_flops:>8,} {board.capacity.brams:>5} "
             f"{board.clock_hz / 1e6:>5g}  {board.link}"
         )

@@ -5,13 +5,23 @@ import json
 import logging
 import shlex
 from pathlib import Path
-from typing import Any
 
-from sbnn_hw import datasets
+from sbnn_hw.boards.links import LINKS, UART, find_link
 from sbnn_hw.boards.table import find_board, part_family
-from sbnn_hw.commands.common import add_data_root, add_hardware, add_json, add_model, choices_of
+from sbnn_hw.commands.common import (
+    add_data_options,
+    add_data_root,
+    add_hardware,
+    add_json,
+    add_model,
+    choices_of,
+    data_choices_of,
+)
+from sbnn_hw.data.find import KINDS
+from sbnn_hw.data.options import DataOptions
 from sbnn_hw.errors import UsageError
 from sbnn_hw.flow import BOARD, TOOLCHAINS, UNTIL, Plan, build, default_folder, load_command
+from sbnn_hw.report import Report
 
 logger = logging.getLogger("sbnn_hw")
 
@@ -29,6 +39,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--part",
         metavar="PART",
         help="FPGA without a board, such as xc7a35ticsg324-1L: the network gets AXI4-Stream ports",
+    )
+    parser.add_argument(
+        "--link",
+        metavar="LINK",
+        default=UART.name,
+        help=f"line between the board and its host: {', '.join(LINKS)} (default: %(default)s)",
     )
     parser.add_argument(
         "--out", metavar="DIR", type=Path, help="folder to write (default: build/MODEL-BOARD)"
@@ -57,15 +73,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"what makes 7-series bitstreams: {', '.join(TOOLCHAINS)} (default: %(default)s)",
     )
     parser.add_argument(
+        "--energy",
+        action="store_true",
+        help="count toggles in simulation, and estimate the energy of an image from them (takes "
+        "about as long as the simulation)",
+    )
+    parser.add_argument(
         "--force", action="store_true", help="build even if the network is too large"
     )
     parser.add_argument(
         "--data",
-        metavar="NAME",
-        help="simulate the test images of this data set (default: the model's own data set if it "
-        f"is found, otherwise random images; one of: {', '.join(datasets.DATASETS)})",
+        metavar="DATA",
+        help="simulate the test images of these data (default: the model's own if they are found, "
+        f"otherwise random images; one of: {KINDS})",
     )
     add_data_root(parser)
+    add_data_options(parser)
     add_hardware(parser)
     add_json(parser)
 
@@ -84,62 +107,70 @@ def run(args: argparse.Namespace) -> None:
         clock_hz=None if args.clock is None else round(args.clock * 1e6),
         levels=args.levels,
         toolchain=args.toolchain,
+        energy=args.energy,
         force=args.force,
         data=args.data,
         data_root=args.data_root,
+        data_options=DataOptions(**data_choices_of(args)),
         options=choices_of(args),
+        link=find_link(args.link),
     )
     report = build(plan, lambda step, text: logger.info("%-11s %s", step, text))
     if args.json:
-        print(json.dumps(report))
+        print(json.dumps(report.to_dict()))
     else:
         _print(report, plan)
 
 
-def _print(report: dict[str, Any], plan: Plan) -> None:
-    where = report["board_title"] or report["part"]
-    print(f"design       {report['model']} on {where}")
-    print(f"connections  {report['connections']:,}")
-    if agreement := report["agreement"]:
-        equal = agreement["vectors"] - agreement["mismatches"]
-        what = "class and scores" if agreement["scores"] else "class"
+def _print(report: Report, plan: Plan) -> None:
+    print(f"design       {report.model} on {report.place}")
+    print(f"connections  {report.connections:,}")
+    if agreement := report.agreement:
+        equal = agreement.vectors - agreement.mismatches
+        what = "class and scores" if agreement.scores else "class"
         print(
-            f"agreement    {equal:,} of {agreement['vectors']:,} images ({agreement['images']}) "
+            f"agreement    {equal:,} of {agreement.vectors:,} images ({agreement.images}) "
             f"equal in {what}, with and without stalls"
         )
-    if report["accuracy"] is not None:
-        print(f"accuracy     {report['accuracy']:.2%} on {report['data']}")
-    if report["luts"] is not None:
+    if report.accuracy is not None:
+        print(f"accuracy     {report.accuracy:.2%} on {report.data}")
+    if report.luts is not None:
         print(
-            f"network      {report['luts']:,} LUTs ({report['luts_per_connection']:.3f} per "
-            f"connection), {report['ffs']:,} flip-flops, {report['bram']:g} BRAM"
+            f"network      {report.luts:,} LUTs ({report.luts_per_connection:.3f} per "
+            f"connection), {report.ffs:,} flip-flops, {report.bram:g} BRAM"
         )
-        whole, capacity = report["design"], report["capacity"]
-        room = "" if capacity is None else f" of {capacity['luts']:,}"
-        share = "" if capacity is None else f" ({whole['luts'] / capacity['luts']:.1%})"
-        name = "with shell" if report["board"] else "with AXI"
-        print(f"{name:<13}{whole['luts']:,}{room} LUTs{share}, {whole['ffs']:,} flip-flops")
-    if report["latency_cycles"] is not None:
+    if report.design is not None:
+        luts, of, share = report.design.luts or 0, "", ""
+        if report.capacity is not None and report.capacity.luts:
+            of = f" of {report.capacity.luts:,}"
+            share = f" ({luts / report.capacity.luts:.1%})"
+        name = "with shell" if report.board else "with AXI"
+        print(f"{name:<13}{luts:,}{of} LUTs{share}, {report.design.ffs:,} flip-flops")
+    if report.latency_cycles is not None:
         print(
-            f"speed        {report['images_per_second']:,.0f} images/s at {report['clock_mhz']:g} "
-            f"MHz, {report['latency_cycles']:,} cycles ({report['latency_ns']:,.0f} ns) each"
+            f"speed        {report.images_per_second:,.0f} images/s at {report.clock_mhz:g} "
+            f"MHz, {report.latency_cycles:,} cycles ({report.latency_ns:,.0f} ns) each"
         )
-    if cells := (report["placed"] or {}).get("ICESTORM_LC"):
+    if report.energy_estimate is not None:
+        print(f"energy       {report.energy_estimate}; no board was measured")
+    if cells := (report.placed or {}).get(plan.target.family.packing.cell):
         print(f"placed       {cells[0]:,} of {cells[1]:,} cells ({cells[0] / cells[1]:.1%})")
-    if report["fmax_mhz"] is not None:
-        print(f"Fmax         {report['fmax_mhz']:.1f} MHz by {report['timing']['tool']}")
-    if report["uart"] is not None:
+    if report.fmax_mhz is not None and report.timing is not None:
+        print(f"Fmax         {report.fmax_mhz:.1f} MHz by {report.timing.tool}")
+    if report.uart is not None:
         print(
-            f"line         {report['uart']['baud']:,} baud, up to "
-            f"{report['link_images_per_second']:,.0f} images/s; {report['link']}"
+            f"line         {report.uart.baud:,} baud, up to "
+            f"{report.link_images_per_second:,.0f} images/s; {report.link}"
         )
-    if report["bitstream"]:
-        made = plan.out / report["bitstream"]
+    elif report.link_images_per_second is not None:
+        print(f"line         up to {report.link_images_per_second:,.0f} images/s; {report.link}")
+    if report.bitstream:
+        made = plan.out / report.bitstream
         print(f"bitstream    {made}")
         if command := load_command(plan.target, str(made)):
             print(f"load it      {command}")
-    if report["missing"]:
-        print(f"missing      {report['missing']}")
+    if report.missing:
+        print(f"missing      {report.missing}")
         _print_remaining(plan)
     print(f"report       {plan.out / 'report.html'}")
 

@@ -4,10 +4,19 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sbnn_hw.errors import ModelRejected
+from sbnn_hw.families import FAMILIES, any_of
+
 if TYPE_CHECKING:
+    from sbnn_hw.data.own import OwnData
+    from sbnn_hw.datasets import Dataset, Images
+    from sbnn_hw.netlist import Edge, Meaning, Network
     from sbnn_hw.rtl_gen.lower import Options
 
 __all__ = [
+    "DATA_OPTIONS",
+    "add_data",
+    "add_data_options",
     "add_data_root",
     "add_family",
     "add_hardware",
@@ -15,7 +24,10 @@ __all__ = [
     "add_model",
     "add_pixels",
     "choices_of",
+    "data_choices_of",
+    "find_data_of",
     "options_of",
+    "read_data",
 ]
 
 
@@ -43,6 +55,78 @@ def add_pixels(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_data(parser: argparse.ArgumentParser, text: str, *, required: bool = False) -> None:
+    """Add the data that test images are taken from, and how they are read."""
+    # Here, since `doctor` answers where numpy is missing.
+    from sbnn_hw.data.find import KINDS
+
+    known = f"{text} (one of: {KINDS})"
+    parser.add_argument("--data", metavar="DATA", required=required, help=known)
+    add_data_root(parser)
+    add_data_options(parser)
+
+
+#: Options for data of one's own: flag, type, metavar, help.
+DATA_OPTIONS: list[tuple[str, Any, str, str]] = [
+    ("label", str, "COLUMN", "column of a table that holds the class, by name or number"),
+    ("size", str, "HxW", ("scale pictures to this size, such as 32x32; of a table: its columns are "
+     "the pixels of such images")),
+    ("split", str, "A/B/C", "shares of training, validation and test rows (default: 80/10/10)"),
+    ("split-seed", int, "S", "seed that splits rows (default: 0)"),
+    ("drop", str, "COLUMN", "columns of a table to leave out"),
+    ("categorical", str, "COLUMN", "columns of a table whose numbers are names"),
+    ("header", str, "HOW", ("whether a table begins with names of columns: auto, yes or no "
+     "(default: auto)")),
+    ("input-bits", int, "N", ("bits of each value that the network takes, 1 to 16 (default: as few "
+     "as are needed)")),
+    ("scaling", str, "HOW", ("how numbers become integers: affine, quantile, or auto (small whole "
+     "numbers stay as they are) (default: auto)")),
+    ("kind", str, "KIND", ("what arrays of three axes hold: images or signals (default: bytes are "
+     "images)")),
+]  # fmt: skip
+
+
+def add_data_options(parser: argparse.ArgumentParser) -> None:
+    """Add how data of one's own are read. What is not given is None: a model may know it."""
+    group = parser.add_argument_group("data of your own")
+    for flag, kind, metavar, text in DATA_OPTIONS:
+        many: dict[str, Any] = {"nargs": "+"} if flag in ("drop", "categorical") else {}
+        group.add_argument(f"--{flag}", type=kind, metavar=metavar, help=text, **many)
+    group.add_argument(
+        "--gray", action="store_true", default=None, help="turn coloured pictures into grey ones"
+    )
+
+
+def data_choices_of(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the options of :func:`add_data_options` that were given."""
+    names = [flag.replace("-", "_") for flag, *_ in DATA_OPTIONS]
+    given = {n: getattr(args, n) for n in [*names, "gray"] if getattr(args, n) is not None}
+    return {n: tuple(v) if isinstance(v, list) else v for n, v in given.items()}
+
+
+def find_data_of(
+    args: argparse.Namespace, meaning: "Meaning | None", edge: "Edge"
+) -> "Dataset | OwnData":
+    """Return what ``--data`` names, read as a model's own data were."""
+    from sbnn_hw.data.find import find_data
+    from sbnn_hw.data.options import DataOptions
+    from sbnn_hw.data.own import Known
+
+    options = DataOptions(**data_choices_of(args))
+    return find_data(args.data, options, Known.of(meaning, edge), root=args.data_root)
+
+
+def read_data(args: argparse.Namespace, network: "Network", taker: Path) -> "Images":
+    """Return the test images of ``--data``, if they have the size that ``taker`` takes."""
+    dataset = find_data_of(args, network.meaning, network.input)
+    if tuple(network.input.shape) != dataset.shape:
+        raise ModelRejected(
+            f"{taker} takes images of {'×'.join(map(str, network.input.shape))}, but "
+            f"{dataset.name} has {'×'.join(map(str, dataset.shape))}"
+        )
+    return dataset.load("test", args.data_root)
+
+
 def add_data_root(parser: argparse.ArgumentParser) -> None:
     """Add the folder of the data sets."""
     parser.add_argument(
@@ -64,7 +148,7 @@ def add_family(parser: argparse.ArgumentParser) -> None:
         "--family",
         metavar="FAMILY",
         default="xc7",
-        help="xc7, ecp5, ice40 or generic (default: %(default)s)",
+        help=f"{any_of(list(FAMILIES))} (default: %(default)s)",
     )
     parser.add_argument(
         "--levels",

@@ -8,9 +8,11 @@ import time
 from pathlib import Path
 
 from sbnn_hw import datasets
-from sbnn_hw.commands.common import add_data_root, add_json, add_model
+from sbnn_hw.commands.common import add_data, add_json, add_model, find_data_of
+from sbnn_hw.data.own import OwnData
 from sbnn_hw.errors import Disagreement, ModelRejected, UsageError
 from sbnn_hw.models import open_network, require_torch
+from sbnn_hw.netlist import Edge
 
 logger = logging.getLogger("sbnn_hw")
 
@@ -18,13 +20,7 @@ logger = logging.getLogger("sbnn_hw")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
     add_model(parser)
-    parser.add_argument(
-        "--data",
-        metavar="NAME",
-        required=True,
-        help=f"data set (one of: {', '.join(datasets.DATASETS)})",
-    )
-    add_data_root(parser)
+    add_data(parser, "data set", required=True)
     parser.add_argument(
         "--using",
         choices=("netlist", "torch", "rtl"),
@@ -45,15 +41,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Evaluate on the whole test set."""
-    dataset = datasets.find(args.data)
-    if dataset.classes is None and args.using != "torch":
+    listed = datasets.DATASETS.get(args.data)
+    if listed is not None and listed.classes is None and args.using != "torch":
         raise UsageError(f"Only torch can evaluate the images of {args.data}; add --using torch")
     if args.using == "torch":
-        right, count, seconds = _by_torch(args.model, dataset, args.data_root, args.device)
+        right, count, seconds = _by_torch(args)
     elif args.using == "rtl":
-        right, count, seconds = _by_simulation(args.model, args.pixels, dataset, args.data_root)
+        right, count, seconds = _by_simulation(args)
     else:
         network = open_network(args.model, args.pixels)
+        dataset = find_data_of(args, network.meaning, network.input)
         check_geometry(args.model, network.input.shape, network.classes, dataset, dataset.classes)
         images = dataset.load("test", args.data_root)
         started = time.perf_counter()
@@ -81,7 +78,7 @@ def check_geometry(
     path: Path,
     shape: tuple[int, ...],
     classes: int,
-    dataset: datasets.Dataset,
+    dataset: datasets.Dataset | OwnData,
     counted: int | None,
 ) -> None:
     if tuple(shape) != dataset.shape or classes != counted:
@@ -91,15 +88,16 @@ def check_geometry(
         )
 
 
-def _by_torch(
-    path: Path, dataset: datasets.Dataset, root: Path | None, device: str
-) -> tuple[int, int, float]:
+def _by_torch(args: argparse.Namespace) -> tuple[int, int, float]:
+    path, device = args.model, args.device
     if path.suffix != ".pt":
         raise UsageError(f"Torch evaluates checkpoints (.pt), not {str(path)!r}")
     require_torch()
     from sbnn_hw.train.checkpoint import load_checkpoint
     from sbnn_hw.train.config import check_device
-    from sbnn_hw.train.loop import accuracy, choose_device, images_of
+    from sbnn_hw.train.images import images_of
+    from sbnn_hw.train.parallel import choose_device
+    from sbnn_hw.train.validation import accuracy
 
     try:
         check_device(device)
@@ -107,7 +105,9 @@ def _by_torch(
         raise UsageError(str(error)) from None
 
     checkpoint = load_checkpoint(path)
-    images, classes = dataset.open("test", root)
+    edge = Edge.of_bits(checkpoint.config.shape, checkpoint.config.bits)
+    dataset = find_data_of(args, checkpoint.meaning, edge)
+    images, classes = dataset.open("test", args.data_root)
     outputs = checkpoint.config.classes
     if dataset.classes is not None and outputs > dataset.classes and checkpoint.config.is_backbone:
         # The authors' networks for CIFAR-100 have 1000 outputs; those beyond the classes are wrong.
@@ -121,11 +121,9 @@ def _by_torch(
     return round(share * len(images)), len(images), time.perf_counter() - started
 
 
-def _by_simulation(
-    path: Path, pixels: str | None, dataset: datasets.Dataset, root: Path | None
-) -> tuple[int, int, float]:
-    from sbnn_hw.fit import check_size
-    from sbnn_hw.hardware import require_amaranth
+def _by_simulation(args: argparse.Namespace) -> tuple[int, int, float]:
+    from sbnn_hw.boards.fit import check_size
+    from sbnn_hw.generate import require_amaranth
     from sbnn_hw.sim.verilator import require
     from sbnn_hw.yosys import find_yosys
 
@@ -137,17 +135,19 @@ def _by_simulation(
     from sbnn_hw.rtl_gen.lower import Options
     from sbnn_hw.sim.agreement import check_agreement
 
-    network = open_network(path, pixels)
+    path = args.model
+    network = open_network(path, args.pixels)
+    dataset = find_data_of(args, network.meaning, network.input)
     check_geometry(path, network.input.shape, network.classes, dataset, dataset.classes)
     check_size(network)
-    images = dataset.load("test", root)
+    images = dataset.load("test", args.data_root)
     started = time.perf_counter()
     logger.info("generating")
-    design = generate(network, Options(family="xc7"))
+    made = generate(network, Options(family="xc7"))
     agreement = check_agreement(
         network,
-        design.verilog,
-        design.description,
+        made.verilog,
+        made.design,
         images.pixels,
         progress=lambda text: logger.info("%s", text),
     )

@@ -8,7 +8,9 @@ import re
 from contextlib import closing
 from pathlib import Path
 
-from sbnn_hw.commands.common import add_data_root, add_json
+from sbnn_hw.commands.common import add_data_options, add_data_root, add_json, data_choices_of
+from sbnn_hw.data.find import KINDS
+from sbnn_hw.data.options import DataOptions
 from sbnn_hw.errors import ToolMissing, UsageError
 from sbnn_hw.files import check_writable
 from sbnn_hw.models import require_torch
@@ -21,8 +23,11 @@ EPOCHS = 10
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
-    parser.add_argument("--data", metavar="NAME", required=True, help="data set to train on")
+    parser.add_argument(
+        "--data", metavar="DATA", required=True, help=f"what to train on (one of: {KINDS})"
+    )
     add_data_root(parser)
+    add_data_options(parser)
     parser.add_argument(
         "--out",
         metavar="DIR",
@@ -142,7 +147,7 @@ def run(args: argparse.Namespace) -> None:
     from sbnn_hw.train.explore import Runner
 
     check_writable(args.out / JSON)
-    runner = Runner(args.data, args.data_root)
+    runner = Runner(args.data, args.data_root, DataOptions(**data_choices_of(args)))
     epochs = EPOCHS if args.epochs is None and args.seconds is None else args.epochs
     search = Search(space, args.data, args.out, epochs, args.seconds, args.validation, args.threads)
     study = Study(

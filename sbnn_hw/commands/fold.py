@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sbnn_hw import datasets, netlist
-from sbnn_hw.commands.common import add_data_root, add_json, add_pixels
+from sbnn_hw import netlist
+from sbnn_hw.commands.common import add_data, add_json, add_pixels, find_data_of
 from sbnn_hw.commands.eval import check_geometry
 from sbnn_hw.datasets import Images
 from sbnn_hw.errors import ModelRejected, UsageError
@@ -34,13 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", metavar="NETLIST", type=Path, required=True, help="netlist to write (.sbnn)"
     )
-    parser.add_argument(
-        "--data",
-        metavar="NAME",
-        help="also compare every hidden bit with torch on these test images "
-        f"(one of: {', '.join(datasets.DATASETS)})",
-    )
-    add_data_root(parser)
+    add_data(parser, "also compare every hidden bit with torch on these test images")
     add_json(parser)
 
 
@@ -68,13 +62,12 @@ def run(args: argparse.Namespace) -> None:
         require_torch()
         from sbnn_hw.train.fold import fold_checkpoint
 
-        data = datasets.find(args.data) if args.data else None
-        images = data.load("test", args.data_root) if data else None
         folded = fold_checkpoint(args.model)
-        if data and images:
-            shape, classes = folded.network.input.shape, folded.network.classes
-            check_geometry(args.model, shape, classes, data, data.classes)
-            check = _check(args.model, folded, images)
+        if args.data:
+            edge, classes = folded.network.input, folded.network.classes
+            data = find_data_of(args, folded.network.meaning, edge)
+            check_geometry(args.model, edge.shape, classes, data, data.classes)
+            check = _check(args.model, folded, data.load("test", args.data_root))
     network = folded.network
     netlist.save(network, args.out)
     if args.json:
@@ -119,16 +112,16 @@ def run(args: argparse.Namespace) -> None:
 
 def _check(path: Path, folded: "Folded", images: Images) -> dict[str, Any]:
     """Compare the network with the checkpoint's model; a difference is our bug, and said so."""
-    from sbnn_hw.train.agreement import check_agreement
     from sbnn_hw.train.checkpoint import load_checkpoint
     from sbnn_hw.train.fold import fold_model
+    from sbnn_hw.train.fold_check import check_fold
 
     folded.network.check_pixels(images.pixels[:1])
     checkpoint = load_checkpoint(path)
     # With the neurons that nothing reads, so that every hidden bit of the model is compared; what
     # is written must then give the same scores.
     whole = fold_model(checkpoint.model, checkpoint.config.shape, drop_unread=False)
-    result = check_agreement(checkpoint.model, whole, images.pixels)
+    result = check_fold(checkpoint.model, whole, images.pixels)
     want, got = (net.compute(images.pixels).scores for net in (whole.network, folded.network))
     if not np.array_equal(want, got):
         result.class_mismatches += 1

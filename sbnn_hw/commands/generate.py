@@ -5,18 +5,21 @@ import json
 import time
 from pathlib import Path
 
-from sbnn_hw import datasets
+from sbnn_hw.boards.fit import LARGEST, check_size
 from sbnn_hw.commands.common import (
-    add_data_root,
+    add_data,
     add_family,
     add_hardware,
     add_json,
     add_model,
     options_of,
+    read_data,
 )
-from sbnn_hw.errors import ModelRejected
-from sbnn_hw.fit import LARGEST, check_size
-from sbnn_hw.hardware import generate_design, require_amaranth
+from sbnn_hw.design import InputStream
+from sbnn_hw.errors import UsageError
+from sbnn_hw.generate import generate_design, require_amaranth
+from sbnn_hw.ip.core import CoreOptions
+from sbnn_hw.ip.files import FOLDER
 from sbnn_hw.models import open_network
 
 
@@ -24,20 +27,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
     add_model(parser)
     parser.add_argument(
-        "--out",
-        metavar="DIR",
-        type=Path,
-        help="folder to write (default: build/MODEL-FAMILY)",
+        "--out", metavar="DIR", type=Path, help="folder to write (default: build/MODEL-FAMILY)"
     )
     add_family(parser)
     add_hardware(parser)
-    parser.add_argument(
-        "--data",
-        metavar="NAME",
-        help="take the suite's vectors from the test images of this data set instead of random "
-        f"ones (one of: {', '.join(datasets.DATASETS)})",
+    add_data(
+        parser,
+        "take the suite's vectors from the test images of this data set instead of random ones",
     )
-    add_data_root(parser)
+    parser.add_argument(
+        "--ip",
+        action="store_true",
+        help=f"write an IP core too, into DIR/{FOLDER}: AXI4-Stream and AXI4-Lite ports, for "
+        "Vivado, FuseSoC and LiteX",
+    )
+    parser.add_argument(
+        "--ip-name",
+        metavar="NAME",
+        help="name the core's module sbnn_NAME (default: the first digits of the network's digest)",
+    )
+    parser.add_argument(
+        "--axi-width",
+        metavar="BITS",
+        type=int,
+        help="width of the core's two streams (default: each as wide as needed, 64 at most)",
+    )
     parser.add_argument(
         "--force",
         action="store_true",
@@ -50,44 +64,45 @@ def run(args: argparse.Namespace) -> None:
     """Generate and report."""
     require_amaranth()
     options = options_of(args)
+    core = _core_options(args)
     network = open_network(args.model, args.pixels)
     check_size(network, force=args.force)
-    images = None
-    if args.data:
-        dataset = datasets.find(args.data)
-        if tuple(network.input.shape) != dataset.shape:
-            raise ModelRejected(
-                f"{args.model} takes images of {'×'.join(map(str, network.input.shape))}, but "
-                f"{dataset.name} has {'×'.join(map(str, dataset.shape))}"
-            )
-        images = dataset.load("test", args.data_root).pixels
+    images = read_data(args, network, args.model).pixels if args.data else None
     out = args.out or Path("build") / f"{args.model.stem}-{options.family}"
     started = time.perf_counter()
-    description = generate_design(network, out, options, images)
+    design = generate_design(network, out, options, images, core)
     seconds = time.perf_counter() - started
     if args.json:
-        print(json.dumps({"folder": str(out), "seconds": seconds, **description}))
+        print(json.dumps({"folder": str(out), "seconds": seconds, **design.to_dict()}))
         return
-    stages = description["stages"]
-    tables = sum(stage["tables"] for stage in stages)
     print(f"design       {out} ({seconds:.1f} s)")
+    if core is not None:
+        print(f"IP core      {out / FOLDER}, module {core.describe(design).module}")
     print(f"family       {options.family}")
-    print(f"connections  {sum(stage['connections'] for stage in stages):,}")
-    print(f"input        {_beats(description)}")
-    print(f"latency      {description['latency']:,} cycles")
-    print(f"interval     {description['interval']:,} cycles per image")
+    print(f"connections  {sum(stage.connections for stage in design.stages):,}")
+    print(f"input        {_beats(design.input)}")
+    print(f"latency      {design.latency:,} cycles")
+    print(f"interval     {design.interval:,} cycles per image")
     print(f"{'stage':<14} {'connections':>12} {'tables':>9} {'registers':>10}")
-    for stage in stages:
-        if stage["cores"]:
+    for stage in design.stages:
+        if stage.cores:
             print(
-                f"{stage['name']:<14} {stage['connections']:>12,} {stage['tables']:>9,} "
-                f"{stage['registers']:>10,}"
+                f"{stage.name:<14} {stage.connections:>12,} {stage.cost.tables:>9,} "
+                f"{stage.cost.registers:>10,}"
             )
-    print(f"{'all':<14} {network.connections:>12,} {tables:>9,}")
+    print(f"{'all':<14} {network.connections:>12,} {design.cost.tables:>9,}")
 
 
-def _beats(description: dict) -> str:  # type: ignore[type-arg]
-    stream = description["input"]
-    if stream["beats"] == 1:
-        return f"an image of {stream['width']:,} bits per clock"
-    return f"a pixel of {stream['width']} bits per clock, {stream['beats']:,} per image"
+def _core_options(args: argparse.Namespace) -> CoreOptions | None:
+    if args.ip:
+        return CoreOptions(args.ip_name, args.axi_width)
+    for flag, value in (("--ip-name", args.ip_name), ("--axi-width", args.axi_width)):
+        if value is not None:
+            raise UsageError(f"{flag} is for an IP core; add --ip to write one")
+    return None
+
+
+def _beats(stream: InputStream) -> str:
+    if stream.beats == 1:
+        return f"an image of {stream.width:,} bits per clock"
+    return f"a pixel of {stream.width} bits per clock, {stream.beats:,} per image"

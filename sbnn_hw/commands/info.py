@@ -112,11 +112,22 @@ def _print_kernels(summary: dict[str, Any]) -> None:
         )
 
 
-def _stage(stage: dict[str, str]) -> str:
+def _stage(stage: dict[str, Any]) -> str:
     """Return a stage's name, and what it is where the name does not tell."""
     name, kind = stage["name"], stage["kind"]
     plain = kind.removesuffix("2d").removeprefix("max_")
     return name if name.rstrip("0123456789") == plain else f"{name} ({kind})"
+
+
+def _graph(stages: list[dict[str, Any]]) -> str:
+    """Return the stages in a chain, or each with what it reads where they are none."""
+    if all(stage["sources"] == [number - 1] for number, stage in enumerate(stages)):
+        return " → ".join(map(_stage, stages))
+    names = [*(stage["name"] for stage in stages), "input"]
+    return ", ".join(
+        f"{' + '.join(names[source] for source in stage['sources'])} → {_stage(stage)}"
+        for stage in stages
+    )
 
 
 def _print_network(summary: dict[str, Any]) -> None:
@@ -128,7 +139,7 @@ def _print_network(summary: dict[str, Any]) -> None:
         from sbnn_hw.qonnx.pixels import PIXELS
 
         print(f"pixels       {summary['pixels']}: {PIXELS[summary['pixels']]}")
-    print(f"stages       {' → '.join(map(_stage, summary['stages']))}")
+    print(f"stages       {_graph(summary['stages'])}")
     _print_ones(summary)
     print(f"connections  {summary['connections']:,}")
     saved = f" ({bops['dense'] / bops['sparse']:.1f} times fewer)" if bops["sparse"] else ""
@@ -137,7 +148,10 @@ def _print_network(summary: dict[str, Any]) -> None:
         f"dense {bops['dense']:,}{saved}"
     )
     if bops["additions"]:
-        print(f"additions    {bops['additions']:,} of 8-bit pixels per image")
+        print(f"additions    {bops['additions']:,} of values of several bits per image")
+    for name, work in summary["others"].items():
+        done = (f"{number:,} {what.replace('_', ' ')}" for what, number in work.items() if number)
+        print(f"{name:<12} {', '.join(done)} per image")
     _print_kernels(summary)
     print()
     print(

@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sbnn_hw import datasets
 from sbnn_hw.boards.protocol import Counters
-from sbnn_hw.commands.common import add_data_root, add_json, add_model
-from sbnn_hw.errors import Disagreement, LinkFailed, ModelRejected, UsageError
+from sbnn_hw.commands.common import add_data, add_json, add_model, read_data
+from sbnn_hw.errors import Disagreement, LinkFailed, UsageError
 from sbnn_hw.images import read_images
 from sbnn_hw.models import open_network
 from sbnn_hw.netlist import Network
@@ -33,12 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_model(parser)
     parser.add_argument("images", metavar="IMAGES", nargs="*", type=Path, help="image files (PNG)")
-    parser.add_argument(
-        "--data",
-        metavar="NAME",
-        help=f"classify the test images of a data set (one of: {', '.join(datasets.DATASETS)})",
-    )
-    add_data_root(parser)
+    add_data(parser, "classify the test images of a data set")
     parser.add_argument("--count", metavar="N", type=int, help="classify only the first N images")
     parser.add_argument(
         "--resize", action="store_true", help="scale image files to the size that the model takes"
@@ -104,6 +98,7 @@ def run(args: argparse.Namespace) -> None:
         "images": len(pixels),
         "answered": int(answered.sum()),
         "classes": answers.classes.tolist(),
+        "names": None if network.meaning is None else list(network.meaning.classes),
         "failed": {str(number): why for number, why in answers.failed.items()},
         "retries": answers.retries,
         "seconds": answers.seconds,
@@ -127,7 +122,7 @@ def run(args: argparse.Namespace) -> None:
     if args.json:
         print(json.dumps(result))
     else:
-        _print(result, args.images)
+        _print(result, args.images, network)
     if wrong.any():
         raise Disagreement(
             f"For {int(wrong.sum()):,} of {len(pixels):,} images the board's answer differs from "
@@ -149,13 +144,7 @@ def _load(
             args.images[: args.count], network, resize=args.resize, invert=args.invert
         )
         return pixels, None
-    dataset = datasets.find(args.data)
-    if dataset.shape != tuple(network.input.shape):
-        raise ModelRejected(
-            f"{args.model} takes images of {'×'.join(map(str, network.input.shape))}, but "
-            f"{dataset.name} has {'×'.join(map(str, dataset.shape))}"
-        )
-    images = dataset.load("test", args.data_root)
+    images = read_data(args, network, args.model)
     return images.pixels[: args.count], images.labels[: args.count]
 
 
@@ -171,9 +160,9 @@ class _Progress:
             logger.info("%s of %s images", f"{done:,}", f"{self._total:,}")
 
 
-def _print(result: dict[str, Any], files: list[Path]) -> None:
+def _print(result: dict[str, Any], files: list[Path], network: Network) -> None:
     for path, number in zip(files, result["classes"], strict=False):
-        print(f"{'–' if number < 0 else number:<3} {path}")
+        print(f"{'–' if number < 0 else network.class_name(number):<3} {path}")
     print(f"answered     {result['answered']:,} of {result['images']:,} images")
     if result["equal"] is not None:
         what = "class and scores" if result["scores"] else "class"

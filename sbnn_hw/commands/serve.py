@@ -5,9 +5,11 @@ import json
 import logging
 from pathlib import Path
 
-from sbnn_hw.errors import OutputRefused, UsageError
+from sbnn_hw.errors import ModelRejected, OutputRefused, UsageError
 from sbnn_hw.flow.report import JSON
-from sbnn_hw.hardware import Folder, require_amaranth
+from sbnn_hw.generate import require_amaranth
+from sbnn_hw.hardware import Folder
+from sbnn_hw.report import Report
 
 logger = logging.getLogger("sbnn_hw")
 
@@ -20,11 +22,7 @@ _LEDS = 4
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
     parser.add_argument(
-        "--build",
-        metavar="DIR",
-        type=Path,
-        required=True,
-        help="folder that `sbnn-hw build` wrote",
+        "--build", metavar="DIR", type=Path, required=True, help="folder that `sbnn-hw build` wrote"
     )
     parser.add_argument(
         "--link",
@@ -62,8 +60,8 @@ def run(args: argparse.Namespace) -> None:
     find_yosys()
     require()
     clock_hz = _clock_of(args.build)
-    _, verilog, description = Folder(args.build).load()
-    shell = Shell(description, divisor=DIVISOR, clock_hz=clock_hz, leds=_LEDS)
+    _, verilog, design = Folder(args.build).load()
+    shell = Shell(design, divisor=DIVISOR, clock_hz=clock_hz, leds=_LEDS)
     sources = {
         "primitives.v": primitives(),
         "top.v": verilog,
@@ -89,20 +87,26 @@ def run(args: argparse.Namespace) -> None:
 def _clock_of(folder: Path) -> int:
     """Return the clock of the board that a build is for: the identity tells it."""
     try:
-        report = json.loads((folder / JSON).read_text(encoding="utf-8"))
-        board, megahertz = report["board"], report["clock_mhz"]
-    except (OSError, ValueError, KeyError, TypeError):
+        report = Report.read(json.loads((folder / JSON).read_text(encoding="utf-8")))
+    except OSError:
         raise UsageError(
             f"There is no build in {folder} (make one with `sbnn-hw build --out {folder}`)"
         ) from None
-    if board is None:
+    except (ValueError, RecursionError) as error:
+        raise ModelRejected(f"{folder / JSON} is damaged ({error}); build it again") from None
+    if report.board is None:
         raise UsageError(f"The build in {folder} is for a part, which has no board to simulate")
-    if megahertz is None:
+    if not report.clock_mhz:
         raise UsageError(
             f"The build in {folder} stopped before the hardware was generated; build it with a "
             f"later --until"
         )
-    return round(float(megahertz) * 1e6)
+    if report.uart is None:
+        raise UsageError(
+            f"The build in {folder} is for SPI, and a terminal has only a serial line; build it "
+            "without --link spi"
+        )
+    return round(report.clock_mhz * 1e6)
 
 
 def _make_link(link: Path, port: str) -> Path:

@@ -3,16 +3,20 @@
 import argparse
 import json
 import logging
+import shlex
 from pathlib import Path
 from typing import Any
 
-from sbnn_hw import datasets
-from sbnn_hw.commands.common import add_data_root, add_json
-from sbnn_hw.errors import ModelRejected, UsageError
-from sbnn_hw.files import check_writable
-from sbnn_hw.hardware import AGREEMENT, Folder, random_images
+from sbnn_hw.commands.common import add_data, add_json, read_data
+from sbnn_hw.errors import UsageError
+from sbnn_hw.files import check_writable, write_text
+from sbnn_hw.hardware import AGREEMENT, Folder
+from sbnn_hw.images import random_images
 
 logger = logging.getLogger("sbnn_hw")
+
+#: The ending of GTKWave's files.
+SAVE = ".gtkw"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,18 +28,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         required=True,
         help="folder that `sbnn-hw generate` wrote",
     )
-    parser.add_argument(
-        "--data",
-        metavar="NAME",
-        help="simulate the test images of this data set instead of random ones "
-        f"(one of: {', '.join(datasets.DATASETS)})",
-    )
-    add_data_root(parser)
+    add_data(parser, "simulate the test images of this data set instead of random ones")
     parser.add_argument(
         "--images",
         metavar="N",
         type=int,
-        help="number of images (default: the whole data set, or 1000 random ones)",
+        help="number of images (default: the whole data set, or 1000 random ones; 3 with --waves)",
     )
     parser.add_argument(
         "--stalls", action="store_true", help="let the source and the sink pause at random"
@@ -52,36 +50,53 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=0,
         help="seed of random images and stalls (default: 0)",
     )
+    parser.add_argument(
+        "--waves",
+        metavar="FILE",
+        type=Path,
+        help="write a waveform (.fst or .vcd), and beside it a .gtkw file that shows it in GTKWave",
+    )
     add_json(parser)
 
 
 def run(args: argparse.Namespace) -> None:
     """Simulate, write the verdict, and fail if it is not that all is equal."""
     from sbnn_hw.sim.agreement import check_agreement
+    from sbnn_hw.sim.build import require_waveform
     from sbnn_hw.sim.verilator import require
+    from sbnn_hw.sim.waves import find_waveform, save_file
 
     folder = Folder(args.design)
-    network, verilog, description = folder.load()
+    _check_waves(args)
+    network, verilog, design = folder.load()
     check_writable(args.design / AGREEMENT)
     require()
+    if args.waves:
+        require_waveform(find_waveform(args.waves))
     # A verdict of another run must not outlive one that breaks off.
     folder.remove(AGREEMENT)
     pixels = _images(args, network)
     agreement = check_agreement(
         network,
         verilog,
-        description,
+        design,
         pixels,
         stalls=args.stalls,
         seed=args.seed,
         inside=args.inside,
+        waves=args.waves,
         progress=lambda text: logger.info("%s", text),
     )
-    verdict = folder.record(agreement, network, description, verilog, args.data or "random")
+    if args.waves:
+        shown = save_file(design, args.waves.name, agreement.cycles)
+        write_text(args.waves.with_suffix(SAVE), shown)
+    verdict = folder.record(agreement, network, design, verilog, args.data or "random")
     if args.json:
         print(json.dumps(verdict))
     else:
         _print(verdict)
+        if args.waves:
+            _print_waves(args.waves)
     for name, each in agreement.operations.items():
         if each["measured"] != each["static"]:
             logger.warning(
@@ -94,6 +109,24 @@ def run(args: argparse.Namespace) -> None:
     folder.insist(agreement)
 
 
+def _check_waves(args: argparse.Namespace) -> None:
+    """Refuse waveforms that cannot be written, or that nobody could look through."""
+    from sbnn_hw.sim.waves import MOST, SHOWN, find_waveform
+
+    if not args.waves:
+        return
+    find_waveform(args.waves)
+    if args.images is None:
+        args.images = SHOWN
+    if args.images > MOST:
+        raise UsageError(
+            f"Images must be {MOST} or fewer with --waves, not {args.images:,}: a waveform has "
+            "every signal in every cycle (omit --waves to simulate more)"
+        )
+    check_writable(args.waves)
+    check_writable(args.waves.with_suffix(SAVE))
+
+
 def _images(args: argparse.Namespace, network: Any) -> Any:
     if args.seed < 0:
         raise UsageError(f"Seed must not be negative, not {args.seed}")
@@ -101,13 +134,7 @@ def _images(args: argparse.Namespace, network: Any) -> Any:
         raise UsageError(f"Images must be 1 or more, not {args.images}")
     if not args.data:
         return random_images(network, args.images or 1000, args.seed)
-    dataset = datasets.find(args.data)
-    if tuple(network.input.shape) != dataset.shape:
-        raise ModelRejected(
-            f"{args.design} takes images of {'×'.join(map(str, network.input.shape))}, but "
-            f"{dataset.name} has {'×'.join(map(str, dataset.shape))}"
-        )
-    return dataset.load("test", args.data_root).pixels[: args.images]
+    return read_data(args, network, args.design).pixels[: args.images]
 
 
 def _print(verdict: dict[str, Any]) -> None:
@@ -137,3 +164,12 @@ def _print(verdict: dict[str, Any]) -> None:
     seconds = verdict["seconds"]
     rate = verdict["vectors"] / seconds["simulate"] if seconds["simulate"] else 0
     print(f"time         {seconds['compile']:.1f} s to compile, {rate:,.0f} images/s")
+
+
+def _print_waves(waves: Path) -> None:
+    size = waves.stat().st_size
+    print(f"waves        {waves} ({size / 1e3:,.0f} kB)")
+    print(
+        f"look at it   gtkwave {shlex.quote(str(waves))} "
+        f"{shlex.quote(str(waves.with_suffix(SAVE)))}"
+    )

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from sbnn_hw.bops import inverse_entropy
-from sbnn_hw.commands.common import add_data_root, add_json
-from sbnn_hw.datasets import DATASETS
+from sbnn_hw.commands.common import add_data_options, add_data_root, add_json, data_choices_of
+from sbnn_hw.data.find import KINDS, find_data
+from sbnn_hw.data.options import DataOptions
+from sbnn_hw.data.own import OwnData
 from sbnn_hw.errors import ModelRejected, UsageError
 from sbnn_hw.models import require_torch
 from sbnn_hw.train.config import TrainConfig
@@ -21,72 +23,36 @@ logger = logging.getLogger(__name__)
 OPTIONS: dict[str, list[tuple[str, Any, str, str]]] = {
     "model": [
         ("model", str, "NAME", "name of a model, or mlp:… or conv:… (see `sbnn-hw models`)"),
-        ("data", str, "NAME", f"data set (one of: {', '.join(DATASETS)})"),
-        (
-            "domain",
-            str,
-            "NAME",
-            (
-                "values of the weights: learned, closed_form, symmetric, bnn or zero; also signed "
-                "(an extension) and real (for teachers)"
-            ),
-        ),
+        ("data", str, "DATA", f"what to train on (one of: {KINDS})"),
+        ("domain", str, "NAME", ("values of the weights: learned, closed_form, symmetric, bnn or "
+         "zero; also signed (an extension) and real (for teachers)")),
         ("xi-bits", int, "K", "round ξ to multiples of 2^-K, with --domain learned"),
         ("init", str, "NAME", "initial values of τ and φ: unit, closed_form or balanced"),
-        (
-            "gradient",
-            str,
-            "NAME",
-            (
-                "gradient of the weights' sign: clipped, ede or identity (default: clipped; "
-                "identity with top-k)"
-            ),
-        ),
-        (
-            "activation",
-            str,
-            "NAME",
-            "gradient of the activations' sign: clipped, ede or polynomial (default: the model's)",
-        ),
-        (
-            "normalise",
-            str,
-            "NAME",
-            "how a backbone normalises pixels: cifar10, cifar100 or imagenet",
-        ),
-        (
-            "encoder",
-            str,
-            "NAME",
-            "input encoder: threshold, thermometer, learned (learns its thresholds) or integer",
-        ),
+        ("gradient", str, "NAME", ("gradient of the weights' sign: clipped, ede or identity "
+         "(default: clipped; identity with top-k)")),
+        ("activation", str, "NAME", ("gradient of the activations' sign: clipped, ede or "
+         "polynomial (default: the model's)")),
+        ("normalise", str, "NAME", ("how a backbone normalises pixels: cifar10, cifar100 or "
+         "imagenet")),
+        ("encoder", str, "NAME", ("input encoder: threshold, thermometer, learned (learns its "
+         "thresholds), integer, quantile (thresholds of its own for each channel or column) or "
+         "learned_quantile")),
         ("thresholds", int, "T", "pixel values that the encoder compares with"),
+        ("planes", int, "N", "thresholds per column of the encoder quantile (default: up to 15)"),
         ("padding", int, "P", "padding of convolutions"),
-        (
-            "padding-value",
-            int,
-            "V",
-            "value that convolutions pad with: -1, or 0 (the default of backbones)",
-        ),
+        ("padding-value", int, "V", ("value that convolutions pad with: -1, or 0 (the default of "
+         "backbones)")),
         ("width", float, "W", "factor on the number of neurons and channels"),
         ("norm-scale", str, "NAME", "batch-norm scale: learned, unit or alternating"),
     ],
     "sparsity": [
-        (
-            "method",
-            str,
-            "NAME",
-            "how sparsity is reached: penalty (the paper's loss), topk, luts or none",
-        ),
-        ("luts", int, "N", "budget of look-up tables, for --method luts"),
+        ("method", str, "NAME", ("how sparsity is reached: penalty (the paper's loss), topk, luts "
+         "or none")),
+        ("luts", int, "N", "budget of look-up tables (implies --method luts)"),
         ("fan-in", int, "N", "most taps per neuron, layer by layer, for --method luts"),
         ("gamma", float, "G", "share of the penalty in the loss"),
-        (
-            "ec-schedule",
-            str,
-            "NAME",
-            "how the allowed share of ones changes: constant, or cubic (falls from 0.5)",
-        ),
+        ("ec-schedule", str, "NAME", ("how the allowed share of ones changes: constant, or cubic "
+         "(falls from 0.5)")),
         ("ec-until", float, "S", "share of the run in which the schedule falls"),
         ("clamp", float, "C", "clamp latent weights to ±C (0: do not clamp)"),
     ],
@@ -103,35 +69,23 @@ OPTIONS: dict[str, list[tuple[str, Any, str, str]]] = {
         ("scale", float, "S", "scale images up or down by up to this share"),
         ("shear", float, "DEG", "shear images by up to DEG degrees"),
         ("mixup", float, "A", "MixUp with Beta(A, A)"),
-        (
-            "teacher",
-            str,
-            "FILE",
-            "teacher to distil from: a checkpoint, or torchvision's state dict of resnet34",
-        ),
+        ("teacher", str, "FILE", ("teacher to distil from: a checkpoint, or torchvision's state "
+         "dict of resnet34")),
         ("distill", float, "D", "share of the teacher in the loss"),
         ("temperature", float, "T", "temperature of the distillation"),
         ("start", str, "CKPT", "checkpoint to take initial values from, where names match"),
         ("validation", int, "N", "training images held out to choose the epoch by"),
         ("validation-seed", int, "S", "seed that chooses these images (−1: the one of --seed)"),
-        (
-            "recalibrate",
-            int,
-            "N",
-            "images to recompute batch-norm statistics from, each epoch (0: keep running ones)",
-        ),
-        (
-            "seed",
-            int,
-            "S",
-            "random seed; on a CPU, the same seed and threads give the same weights",
-        ),
+        ("recalibrate", int, "N", ("images to recompute batch-norm statistics from, each epoch (0: "
+         "keep running ones)")),
+        ("seed", int, "S", ("random seed; on a CPU, the same seed and threads give the same "
+         "weights")),
         ("device", str, "NAME", "auto (a GPU if there is one), cpu, cuda or cuda:N"),
         ("precision", str, "NAME", "precision of products in a training step: float32 or bfloat16"),
         ("workers", int, "N", "processes that decode image files (0: none)"),
         ("threads", int, "N", "number of threads for torch (0: let torch choose)"),
     ],
-}
+}  # fmt: skip
 
 
 _DEFAULTS = {field.name: field.default for field in fields(TrainConfig)}
@@ -149,6 +103,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "written next to it",
     )
     add_data_root(parser)
+    add_data_options(parser)
     parser.add_argument(
         "--recipe",
         metavar="NAME",
@@ -203,6 +158,9 @@ def _choices(args: argparse.Namespace) -> dict[str, Any]:
         if getattr(args, n) is not None
     }
     given |= {n: tuple(given[n]) for n in ("thresholds", "fan_in") if n in given}
+    given |= data_choices_of(args)
+    if "luts" in given and args.recipe is None:
+        given.setdefault("method", "luts")
     if args.sparsity is not None:
         if not 0 <= args.sparsity < 1:
             meant = f" (did you mean {args.sparsity / 100:g}?)" if 50 <= args.sparsity < 100 else ""
@@ -220,9 +178,24 @@ def _choices(args: argparse.Namespace) -> dict[str, Any]:
     return given
 
 
+def _own_data(args: argparse.Namespace, options: dict[str, Any]) -> OwnData | None:
+    """Return the data that were named, if they are not pictures of a known data set."""
+    if "data" not in options:
+        return None
+    names = [field.name for field in fields(DataOptions)]
+    choices = DataOptions(**{name: options[name] for name in names if name in options})
+    found = find_data(options["data"], choices, root=args.data_root)
+    return found if isinstance(found, OwnData) else None
+
+
+def _shown(value: Any) -> str:
+    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
 def run(args: argparse.Namespace) -> None:
     """Train, and say what came of it."""
     require_torch()
+    from sbnn_hw.train.defaults import choose_defaults
     from sbnn_hw.train.loop import train
     from sbnn_hw.train.parallel import is_first, process_group
     from sbnn_hw.train.recipes import load_recipe, recipe_needs
@@ -232,6 +205,14 @@ def run(args: argparse.Namespace) -> None:
     for option, what in (recipe_needs(args.recipe) if args.recipe else {}).items():
         if option not in options:
             raise UsageError(f"Recipe {args.recipe} needs --{option} FILE: {what}")
+    data = _own_data(args, options)
+    if data is not None:
+        logger.info("data        %s", data.said)
+        chosen = choose_defaults(data, options) if args.recipe is None else {}
+        if chosen:
+            shown = ", ".join(f"{name} {_shown(value)}" for name, value in chosen.items())
+            logger.info("chosen      %s (options change this)", shown)
+        options |= chosen
     if "ec" not in options and "method" not in options:
         options["method"] = "none"
     for needed in ("model", "data"):
@@ -250,6 +231,7 @@ def run(args: argparse.Namespace) -> None:
             data_root=args.data_root,
             resume=args.resume,
             replace=args.replace,
+            data=data,
             talk=logger.info,
         )
         if not is_first():

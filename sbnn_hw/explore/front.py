@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from sbnn_hw import __version__
-from sbnn_hw.bench.plot import Point, draw_points, points_of
-from sbnn_hw.bench.published import load_peers
-from sbnn_hw.files import write_atomically
+from sbnn_hw.files import write_text
+from sbnn_hw.pareto.markdown import markdown_table
+from sbnn_hw.pareto.picture import draw_points
+from sbnn_hw.pareto.points import Point, front, points_of_peers
+from sbnn_hw.pareto.published import load_peers
 from sbnn_hw.train.config import TrainConfig
 
 __all__ = ["JSON", "MARKDOWN", "PLOT", "Finding", "checkpoint_name", "pareto", "write_front"]
@@ -21,48 +23,27 @@ SCHEMA = 1
 
 @dataclass(frozen=True)
 class Finding:
-    """A trial that ran to its end.
+    """A trial that ran to its end."""
 
-    Parameters
-    ----------
-    number : int
-        Of the trial in its study.
-    accuracy : float
-        Share of validation images in the right class.
-    luts : int
-        Look-up tables, estimated.
-    config : dict
-        The training run, in plain values.
-    host : str
-        Where it ran.
-    seconds : float
-        How long it took.
-    """
-
-    number: int
-    accuracy: float
-    luts: int
-    config: dict[str, Any] = field(default_factory=dict)
-    host: str = ""
-    seconds: float = 0.0
+    number: int  # Of the trial in its study.
+    accuracy: float  # Share of validation images in the right class.
+    luts: int  # Look-up tables, estimated.
+    config: dict[str, Any] = field(default_factory=dict)  # The training run, in plain values.
+    host: str = ""  # Where it ran.
+    seconds: float = 0.0  # How long it took.
 
 
 def pareto(findings: Iterable[Finding]) -> list[Finding]:
     """Return those that no other one beats, fewest tables first.
 
-    One beats another if it is at least as good in both and better in one. Of equals the first
-    trial stays. A network without tables says the same of every image: it is none of them.
+    Of equals the first trial stays. A network without tables says the same of every image: it is
+    none of them.
 
     >>> sizes = [(0.9, 500), (0.8, 600), (0.95, 900)]
     >>> [f.number for f in pareto(Finding(n, *size) for n, size in enumerate(sizes))]
     [0, 2]
     """
-    best: list[Finding] = []
-    some = [each for each in findings if each.luts > 0]
-    for each in sorted(some, key=lambda f: (f.luts, -f.accuracy, f.number)):
-        if not best or each.accuracy > best[-1].accuracy:
-            best.append(each)
-    return best
+    return front(sorted((f for f in findings if f.luts > 0), key=lambda f: f.number))
 
 
 def checkpoint_name(number: int) -> str:
@@ -132,10 +113,10 @@ def write_front(
         points = [Point(f"trial {f.number}", data, "found", f.luts, 100 * f.accuracy) for f in best]
         beaten = [f for f in findings if f.number not in {b.number for b in best}]
         points += [Point("", data, "beaten", max(1, f.luts), 100 * f.accuracy) for f in beaten]
-        peers = points_of({"models": [], "dense": [], "published": load_peers()})
+        peers = points_of_peers(load_peers())
         draw_points([*points, *(p for p in peers if p.data == data)], out / PLOT)
-    write_atomically(out / MARKDOWN, lambda file: file.write(tables.encode()))
-    write_atomically(out / JSON, lambda file: file.write(text.encode()))
+    write_text(out / MARKDOWN, tables)
+    write_text(out / JSON, text)
     return result
 
 
@@ -156,17 +137,15 @@ def _markdown(result: dict[str, Any]) -> str:
         "are those of the design as it would be generated, with encoder, q and argmax; nothing was",
         "synthesised.",
         "",
-        f"| {' | '.join(_COLUMNS)} |",
-        "|---" * len(_COLUMNS) + "|",
     ]
+    rows = []
     for each in result["front"]:
         mark = "ˢ" if each["domain"] == "signed" else ""
         place = f"`{each['checkpoint']}`" if each["checkpoint"] else f"on {each['host']}"
         cells = (each["model"], each["domain"] + mark, each["method"], each["epochs"], each["seed"])
-        lines.append(
-            f"| {each['trial']} | {each['validation']:.2%} | {each['luts']:,} | "
-            f"{' | '.join(map(str, cells))} | {place} |"
-        )
+        numbers = (str(each["trial"]), f"{each['validation']:.2%}", f"{each['luts']:,}")
+        rows.append((*numbers, *map(str, cells), place))
+    lines.append(markdown_table(_COLUMNS, rows).rstrip())
     if any(each["domain"] == "signed" for each in result["front"]):
         lines += ["", "ˢ with signed taps, an extension of the paper's domain."]
     if result["front"]:

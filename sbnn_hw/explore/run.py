@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sbnn_hw.errors import ModelRejected, OutputRefused
-from sbnn_hw.explore.cost import tables_of
 from sbnn_hw.explore.front import JSON, checkpoint_name, pareto, write_front
 from sbnn_hw.explore.space import Space, make_config
 from sbnn_hw.files import in_turn
+from sbnn_hw.rtl_gen.outline import tables_of
 from sbnn_hw.train.config import TrainConfig
 
 if TYPE_CHECKING:
@@ -28,29 +28,14 @@ MOST_EPOCHS = 10**6
 
 @dataclass(frozen=True)
 class Search:
-    """What a search does in every trial.
+    """What a search does in every trial."""
 
-    Parameters
-    ----------
-    space : Space
-        What is tried.
-    data : str
-        The data set.
-    out : Path
-        Folder of the front and of its checkpoints.
-    epochs : int, optional
-        Epochs a trial, at most; None leaves it to the seconds.
-    seconds : float, optional
-        Seconds of training a trial; epochs are fewer if that many do not fit.
-    validation, threads : int
-        As in training.
-    """
-
-    space: Space
-    data: str
-    out: Path
-    epochs: int | None
-    seconds: float | None
+    space: Space  # What is tried.
+    data: str  # The data set.
+    out: Path  # Folder of the front and of its checkpoints.
+    epochs: int | None  # Epochs a trial, at most; None leaves it to the seconds.
+    seconds: float | None  # Seconds of training a trial; epochs are fewer if that many do not fit.
+    # As in training.
     validation: int
     threads: int
 
@@ -117,11 +102,7 @@ def _not_of_another(out: Path, study: str) -> None:
 
 
 def _run(
-    search: Search,
-    study: "Study",
-    trial: "Trial",
-    runner: "Runner",
-    say: Callable[[str], None],
+    search: Search, study: "Study", trial: "Trial", runner: "Runner", say: Callable[[str], None]
 ) -> ModelRejected | None:
     """Run one trial, and tell the study what came of it."""
     from sbnn_hw.explore.study import Pruned, size_class

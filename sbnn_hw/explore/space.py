@@ -1,13 +1,13 @@
 """The space of a search: read from a small TOML file, validated, turned into training runs."""
 
 import math
-import tomllib
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any, Protocol
 
 from sbnn_hw.errors import ModelRejected, UsageError
+from sbnn_hw.files import read_toml
 from sbnn_hw.train.catalogue import BACKBONES, find_topology
 from sbnn_hw.train.config import METHODS, TrainConfig
 
@@ -98,12 +98,7 @@ def _plain(entry: Entry) -> Any:
 
 def load_space(path: Path = SHIPPED) -> Space:
     """Read a space; what is wrong in it is told by name. Nothing in the file is executed."""
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"Cannot read a search space from {path}: {error}") from None
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{path} is not TOML: {error}") from None
+    content = read_toml(path, "a search space")
     known = (*_TABLES, "training")
     entries: dict[str, Entry] = {}
     for table, values in content.items():

@@ -136,18 +136,10 @@ def _open(storage: str) -> tuple[BaseStorage, str]:
 class Study:
     """A search that processes share: which trials there are, and which comes next.
 
-    Parameters
-    ----------
-    name : str
-        Of the study in its storage.
-    storage : str
-        A file, which may lie in a folder that machines share, or a database's URL.
-    facts : dict
-        What all trials have in common; whoever joins must have the same.
-    seed : int
-        Of what is picked. A single process picks the same again.
-    stale : float
-        Seconds of silence after which a trial of another machine counts as cut off.
+    The storage is a file, which may lie in a folder that machines share, or a database's URL. The
+    facts are what all trials have in common; whoever joins must have the same. With the same seed a
+    single process picks the same again. After ``stale`` seconds of silence a trial of another
+    machine counts as cut off.
     """
 
     def __init__(
@@ -378,7 +370,7 @@ class Trial:
 
     def refused(self, error: ModelRejected) -> None:
         """Tell that there is no such network, or that it did not learn."""
-        self._note(refused=" ".join(str(error).split()))
+        self._note(refused=error.sentence)
         self._end(state=TrialState.FAIL)
         self._end_twin(None)
 

@@ -3,25 +3,20 @@
 import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from sbnn_hw import __version__
-from sbnn_hw.boards.nextpnr import (
-    bram_blocks,
-    place_and_route,
-    place_out_of_context,
-    synthesise_board,
-)
+from sbnn_hw.boards.host import host_files
+from sbnn_hw.boards.nextpnr import place_and_route, place_out_of_context, synthesise_board
 from sbnn_hw.boards.openxc7 import require_openxc7, run_openxc7
 from sbnn_hw.boards.results import Prepared, Routed
-from sbnn_hw.boards.table import Part
+from sbnn_hw.boards.table import Part, plain
 from sbnn_hw.boards.vivado import check_project, find_vivado, part_project, run_vivado
 from sbnn_hw.errors import ToolMissing
-from sbnn_hw.files import write_atomically
-from sbnn_hw.flow.context import Flow
-from sbnn_hw.flow.plan import BITSTREAMS, BOARD, Built, routes, xilinx_toolchain
+from sbnn_hw.families import FpgaFamily
+from sbnn_hw.files import write_atomically, write_text
+from sbnn_hw.flow.plan import BOARD, HOST, Built, Flow, bitstream_of, routes, xilinx_toolchain
 from sbnn_hw.flow.steps import code_digest, file_digest, value_digest
 from sbnn_hw.hardware import AXI, DESCRIPTION, VERILOG
 from sbnn_hw.tools import version_of
@@ -30,14 +25,14 @@ from sbnn_hw.yosys import Counts, synthesise
 __all__ = ["check_shell", "prepare", "route", "synthesise_all"]
 
 # What makes the files of a board, and what places and routes them.
-_ROUTE_CODE = tuple(
-    f"sbnn_hw.boards.{name}" for name in ("nextpnr", "openxc7", "results", "vivado")
+_SHELL_CODE = tuple(
+    f"sbnn_hw.{name}"
+    for name in (
+        *("boards.host", "boards.nextpnr", "boards.platform", "boards.shell", "boards.vivado"),
+        "yosys",
+    )
 )
-_SHELL_CODE = (
-    *_ROUTE_CODE,
-    *(f"sbnn_hw.boards.{name}" for name in ("packets", "platform", "protocol", "shell", "uart")),
-    *("sbnn_hw.rtl_gen.axi", "sbnn_hw.rtl_gen.gather", "sbnn_hw.rtl_gen.verilog", "sbnn_hw.yosys"),
-)
+_ROUTE_CODE = tuple(f"sbnn_hw.boards.{name}" for name in ("nextpnr", "openxc7", "vivado"))
 
 
 def prepare(flow: Flow, built: Built) -> Prepared:
@@ -47,7 +42,7 @@ def prepare(flow: Flow, built: Built) -> Prepared:
     if isinstance(target, Part):
         face = (flow.plan.out / AXI).read_text(encoding="utf-8")
         sources = {"top.v": verilog, "top_axi.v": face}
-        if target.family != "xc7":
+        if "vivado" not in target.family.toolchains:
             return Prepared("top_axi", sources)
         return part_project(target, built.clock_hz, sources)
     from sbnn_hw.boards.platform import prepare_board
@@ -59,8 +54,13 @@ def prepare(flow: Flow, built: Built) -> Prepared:
 def _shell_of(built: Built) -> Callable[[int, int], Any]:
     from sbnn_hw.boards.shell import Shell
 
+    assert built.clock is not None
+    link = built.clock.link
+
     def make(divisor: int, leds: int) -> Any:
-        return Shell(built.description, divisor=divisor, clock_hz=built.clock_hz, leds=leds)
+        return Shell(
+            built.known_design, divisor=divisor, clock_hz=built.clock_hz, leds=leds, link=link
+        )
 
     return make
 
@@ -81,11 +81,11 @@ def synthesise_all(flow: Flow, built: Built) -> None:
         # What an earlier build left must not be taken for a part of this one.
         shutil.rmtree(place, ignore_errors=True)
         prepared.write(place)
-        if target.family == "xc7" and (wrong := check_project(place, prepared.name)):
+        if "vivado" in target.family.toolchains and (wrong := check_project(place, prepared.name)):
             raise AssertionError(f"The Vivado project is not consistent: {wrong[0]}")
         flow.say("synthesis", "Yosys: the network by itself, and the whole design")
         with ThreadPoolExecutor(2) as pool:
-            core = pool.submit(synthesise, verilog, target.family)
+            core = pool.submit(synthesise, verilog, target.family.name)
             whole = pool.submit(
                 synthesise_board,
                 prepared.files,
@@ -99,15 +99,16 @@ def synthesise_all(flow: Flow, built: Built) -> None:
                 "whole": _counts(whole.result().counts, target.family),
             }
         names = sorted({*prepared.files, f"{prepared.name}.json"})
-        return counts, [f"{BOARD}/{name}" for name in [f"{prepared.name}.json", *names]]
+        files = [f"{BOARD}/{name}" for name in [f"{prepared.name}.json", *names]]
+        return counts, files + _write_host(flow, built)
 
     reads = {
         "verilog": file_digest(flow.plan.out / VERILOG),
         "face": file_digest(flow.plan.out / AXI),
         "description": file_digest(flow.plan.out / DESCRIPTION),
-        "target": _plain(target),
-        "clock": _plain(built.clock) if built.clock else built.clock_hz,
-        "code": code_digest(*_SHELL_CODE),
+        "target": plain(target),
+        "clock": plain(built.clock) if built.clock else built.clock_hz,
+        "code": code_digest(*_SHELL_CODE, alone=(__name__,)),
         "tools": [flow.tools[name] for name in ("yosys", "amaranth")],
         "boards": flow.tools.get("amaranth-boards"),
         "version": __version__,
@@ -116,11 +117,21 @@ def synthesise_all(flow: Flow, built: Built) -> None:
     built.core, built.whole = found["core"], found["whole"]
 
 
-def _counts(counts: Counts, family: str) -> dict[str, Any]:
+def _write_host(flow: Flow, built: Built) -> list[str]:
+    """Write the driver for a board's host; return its files."""
+    if flow.plan.board is None:
+        return []
+    files = host_files(built.known_design)
+    for name, text in files.items():
+        write_text(flow.plan.out / HOST / name, text)
+    return [f"{HOST}/{name}" for name in files]
+
+
+def _counts(counts: Counts, family: FpgaFamily) -> dict[str, Any]:
     return {
         "luts": counts.luts,
         "ffs": counts.flip_flops,
-        "bram": bram_blocks(counts, family),
+        "bram": family.memory.count(counts.cells),
         "carries": counts.carries,
         "dsps": counts.dsps,
         "srls": counts.srls,
@@ -131,7 +142,7 @@ def _counts(counts: Counts, family: str) -> dict[str, Any]:
 def route(flow: Flow, built: Built) -> None:
     plan, target, place = flow.plan, flow.plan.target, flow.plan.out / BOARD
     toolchain = "nextpnr"
-    if target.family == "xc7":
+    if "vivado" in target.family.toolchains:
         try:
             toolchain = xilinx_toolchain(plan)
         except ToolMissing:
@@ -146,12 +157,12 @@ def route(flow: Flow, built: Built) -> None:
             )
             return
     elif not routes(plan):
-        built.missing = (
-            "The timing is not known, since a part without a board has no pins to route to"
-        )
+        pins = "a part without a board has no pins to route to"
+        why = pins if target.family.router else f"nothing routes {target.family.title} here"
+        built.missing = f"The timing is not known, since {why}"
         return
-    stages = [stage["name"] for stage in built.description["stages"]]
-    bitstream = None if plan.board is None else BITSTREAMS[target.family]
+    stages = [stage.name for stage in built.known_design.stages]
+    bitstream = None if plan.board is None else bitstream_of(target)
 
     def make() -> tuple[Any, list[str]]:
         flow.say("bitstream", f"{toolchain} for {target.name}: a minute or more")
@@ -175,18 +186,20 @@ def route(flow: Flow, built: Built) -> None:
         reads_files = sorted(
             path
             for path in place.iterdir()
-            if path.suffix in (".json", ".lpf", ".pcf", ".xdc", ".tcl", ".v", ".il")
+            if path.suffix in (".json", ".v", ".il", *(f".{kind}" for kind in target.family.files))
             and path.name not in ("route.json", "cells.json")
         )
     else:
         reads_files = sorted(place.glob("top_axi.json"))
+    # For openXC7 the files around the core are prepared once more.
+    code = (*_ROUTE_CODE, *_SHELL_CODE) if toolchain == "openxc7" else _ROUTE_CODE
     reads = {
         "files": {path.name: file_digest(path) for path in reads_files},
-        "target": _plain(target),
+        "target": plain(target),
         "clock": built.clock_hz,
         "toolchain": toolchain,
         "tool": flow.tools.get("nextpnr") or _toolchain_version(toolchain, target),
-        "code": code_digest(*_ROUTE_CODE),
+        "code": code_digest(*code, alone=(__name__,)),
     }
     built.routed = flow.steps.run("bitstream", reads, make)
     if bitstream and not built.routed["met"]:
@@ -219,16 +232,3 @@ def _toolchain_version(toolchain: str, target: Any) -> str:
     return value_digest(
         [version_of(tools.place), file_digest(tools.chip), str(tools.database.resolve())]
     )
-
-
-def _plain(value: Any) -> Any:
-    """Return a dataclass as values that JSON knows; fractions become text."""
-
-    def simple(each: Any) -> Any:
-        if isinstance(each, dict):
-            return {str(key): simple(inner) for key, inner in each.items()}
-        if isinstance(each, list | tuple):
-            return [simple(inner) for inner in each]
-        return each if isinstance(each, int | float | str | bool | None) else str(each)
-
-    return simple(asdict(value))

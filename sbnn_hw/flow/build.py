@@ -4,39 +4,31 @@ import contextlib
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
+from sbnn_hw.boards.fit import check_fit, check_size
 from sbnn_hw.errors import Disagreement, OutputRefused, SbnnError, TimingMissed
-from sbnn_hw.files import exclusive, write_atomically
-from sbnn_hw.fit import check_fit, check_size
+from sbnn_hw.files import exclusive, write_text
 from sbnn_hw.flow.board_steps import check_shell, route, synthesise_all
-from sbnn_hw.flow.context import Flow
 from sbnn_hw.flow.network_steps import (
     choose_clock,
     choose_images,
     choose_options,
+    count_toggles,
     fold,
     generate,
     simulate,
 )
-from sbnn_hw.flow.plan import LEFT, UNTIL, Built, Plan, left_by, require_tools
+from sbnn_hw.flow.plan import LEFT, UNTIL, Built, Flow, Plan, left_by, require_tools
 from sbnn_hw.flow.report import HTML, JSON, make_report
 from sbnn_hw.flow.steps import NOTES, Steps
 from sbnn_hw.hardware import AGREEMENT, DESCRIPTION
+from sbnn_hw.report import Report
 
 __all__ = ["build"]
 
 
-def build(plan: Plan, progress: Callable[[str, str], None] | None = None) -> dict[str, Any]:
-    """Build, and return the report.
-
-    Parameters
-    ----------
-    plan : Plan
-        What shall be built.
-    progress : callable, optional
-        Called with the name of a step and a few words, whenever there is something to say.
-    """
+def build(plan: Plan, progress: Callable[[str, str], None] | None = None) -> Report:
+    """Build, and return the report; ``progress`` takes the name of a step and a few words."""
     say = progress or (lambda step, text: None)
     tools = require_tools(plan)
     _check_folder(plan.out)
@@ -66,18 +58,19 @@ def _check_folder(folder: Path) -> None:
 
 
 def _note_target(plan: Plan, steps: Steps) -> None:
-    """Remove what was made for another board or part: earlier steps may be the same for both."""
-    note, text = plan.out / NOTES / "target.json", json.dumps({"target": plan.target.name}) + "\n"
+    """Remove what was made for another board, part or line: earlier steps may be the same."""
+    note = plan.out / NOTES / "target.json"
+    text = json.dumps({"target": plan.target.name, "link": plan.link.name}) + "\n"
     try:
         before = note.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         before = ""
     if before != text:
         steps.remove((JSON, HTML, *left_by("synthesis", "bitstream")))
-        write_atomically(note, lambda file: file.write(text.encode()))
+        write_text(note, text)
 
 
-def _walk(flow: Flow) -> dict[str, Any]:
+def _walk(flow: Flow) -> Report:
     plan = flow.plan
     network, trained_on = fold(flow)
     _note_target(plan, flow.steps)
@@ -91,11 +84,12 @@ def _walk(flow: Flow) -> dict[str, Any]:
         check_size(network, force=plan.force)
         generate(flow, built, choose_options(flow, built), images)
         if plan.reaches("synthesis"):
-            built.fit = check_fit(network, plan.target, built.description, force=plan.force)
+            built.fit = check_fit(network, plan.target, built.design, force=plan.force)
             check_shell(flow, built)
     try:
         if plan.reaches("simulation"):
             simulate(flow, built, images, labelled)
+            count_toggles(flow, built, images)
         if plan.reaches("synthesis"):
             synthesise_all(flow, built)
         if plan.reaches("bitstream"):
@@ -108,7 +102,7 @@ def _walk(flow: Flow) -> dict[str, Any]:
     if problem is not None:
         raise problem
     if built.routed is not None and not built.routed["met"]:
-        worst, levels = built.routed["worst"], built.description["options"]["levels_per_stage"]
+        worst, levels = built.routed["worst"], int(built.known_design.options["levels_per_stage"])
         # More registers help where tables are the reason.
         fewer = f"--levels {levels - 1}, or " if levels > 1 and worst != "shell" else ""
         raise TimingMissed(

@@ -1,6 +1,7 @@
 """The steps up to hardware that is shown to be right: fold, generate, simulate."""
 
 import hashlib
+import json
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,36 +10,49 @@ import numpy as np
 
 from sbnn_hw import datasets, netlist
 from sbnn_hw.boards.clocks import levels_for, plan_clock
+from sbnn_hw.boards.fit import need
 from sbnn_hw.boards.table import Board
+from sbnn_hw.data.find import find_data
+from sbnn_hw.data.own import Known, is_own
+from sbnn_hw.data.tabular import TABLES
 from sbnn_hw.datasets import Images
 from sbnn_hw.errors import DataMissing, ModelRejected, ToolMissing
-from sbnn_hw.fit import need
-from sbnn_hw.flow.context import Flow
-from sbnn_hw.flow.plan import UNTIL, Built, left_by, xilinx_toolchain
-from sbnn_hw.flow.steps import code_digest, file_digest
-from sbnn_hw.hardware import (
-    AGREEMENT,
-    AXI,
-    DESCRIPTION,
-    NETLIST,
-    SUITE,
-    VERILOG,
-    generate_design,
-    random_images,
-)
+from sbnn_hw.files import write_text
+from sbnn_hw.flow.plan import TOGGLES, UNTIL, Built, Flow, left_by, xilinx_toolchain
+from sbnn_hw.flow.steps import NOTES, code_digest, file_digest
+from sbnn_hw.generate import SUITE, generate_design
+from sbnn_hw.hardware import AGREEMENT, AXI, DESCRIPTION, NETLIST, VERILOG
+from sbnn_hw.images import random_images
 from sbnn_hw.models import open_network
 from sbnn_hw.netlist import Network
 
 if TYPE_CHECKING:
     from sbnn_hw.rtl_gen.lower import Options
 
-__all__ = ["choose_clock", "choose_images", "choose_options", "fold", "generate", "simulate"]
+__all__ = [
+    "choose_clock",
+    "choose_images",
+    "choose_options",
+    "count_toggles",
+    "fold",
+    "generate",
+    "simulate",
+]
 
 #: The clock, where there is no board and none was named.
 _CLOCK_HZ = 100_000_000
 
 #: Random images, where there are no others.
 _RANDOM = 1000
+
+#: Images whose toggles are counted, at most: more hardly change the mean.
+_TOGGLED = 1000
+
+# What opens a model, by its kind. The module that decides between them counts alone.
+_OPENERS = {
+    ".pt": ("sbnn_hw.datasets", "sbnn_hw.train.checkpoint", "sbnn_hw.train.fold"),
+    ".onnx": ("sbnn_hw.qonnx.importer",),
+}
 
 
 def fold(flow: Flow) -> tuple[Network, str | None]:
@@ -52,15 +66,13 @@ def fold(flow: Flow) -> tuple[Network, str | None]:
         netlist.save(network, flow.plan.out / NETLIST)
         return {"data": _trained_on(model), "network": network.digest}, [NETLIST]
 
-    packages = ["sbnn_hw.fold", "sbnn_hw.models", "sbnn_hw.netlist"]
-    if model.suffix.lower() == ".pt":
-        packages.append("sbnn_hw.train")
-    if model.suffix.lower() == ".onnx":
-        packages += ["sbnn_hw.qonnx", "sbnn_hw.rtl_gen"]
+    kind = model.suffix.lower()
     reads = {
         "model": file_digest(model),
-        "kind": model.suffix.lower(),
-        "code": code_digest(*packages),
+        "kind": kind,
+        "code": code_digest(
+            "sbnn_hw.netlist", *_OPENERS.get(kind, ()), alone=(__name__, "sbnn_hw.models")
+        ),
         "torch": flow.tools.get("torch"),
         "onnx": flow.tools.get("onnx"),
         "pixels": flow.plan.pixels,
@@ -77,7 +89,10 @@ def _trained_on(model: Path) -> str | None:
     from sbnn_hw.train.checkpoint import load_checkpoint
 
     name = load_checkpoint(model).training.get("data")
-    return name if isinstance(name, str) and name in datasets.DATASETS else None
+    if not isinstance(name, str):
+        return None
+    known = name in datasets.DATASETS or name in TABLES
+    return name if known or (is_own(name) and Path(name).exists()) else None
 
 
 def choose_images(
@@ -86,15 +101,16 @@ def choose_images(
     """Return the images to simulate, and the data set they are of, if they have labels."""
     name = flow.plan.data or trained_on
     if name is not None:
-        dataset = datasets.find(name)
-        fits = dataset.shape == tuple(network.input.shape)
-        if flow.plan.data and not (fits and dataset.classes == network.classes):
-            raise ModelRejected(
-                f"{flow.plan.model} takes images of {'×'.join(map(str, network.input.shape))} "
-                f"in {network.classes} classes, but {dataset.name} has "
-                f"{'×'.join(map(str, dataset.shape))} in {dataset.classes}"
-            )
+        known = Known.of(network.meaning, network.input)
         try:
+            dataset = find_data(name, flow.plan.data_options, known, root=flow.plan.data_root)
+            fits = dataset.shape == tuple(network.input.shape)
+            if flow.plan.data and not (fits and dataset.classes == network.classes):
+                raise ModelRejected(
+                    f"{flow.plan.model} takes images of "
+                    f"{'×'.join(map(str, network.input.shape))} in {network.classes} classes, but "
+                    f"{dataset.name} has {'×'.join(map(str, dataset.shape))} in {dataset.classes}"
+                )
             if fits:
                 return dataset.load("test", flow.plan.data_root), name
         except (DataMissing, ToolMissing) as error:
@@ -109,7 +125,7 @@ def choose_images(
 def choose_clock(flow: Flow, built: Built) -> None:
     target = flow.plan.target
     if isinstance(target, Board):
-        built.clock = plan_clock(target, flow.plan.clock_hz)
+        built.clock = plan_clock(target, flow.plan.clock_hz, flow.plan.link)
         built.clock_hz = built.clock.hz
     else:
         built.clock_hz = flow.plan.clock_hz or _CLOCK_HZ
@@ -122,7 +138,7 @@ def choose_options(flow: Flow, built: Built) -> "Options":
     # openXC7 cannot place a LUT6_2.
     split = flow.plan.toolchain == "openxc7" or (
         flow.plan.toolchain == "auto"
-        and target.family == "xc7"
+        and "openxc7" in target.family.toolchains
         and flow.plan.reaches("bitstream")
         and _has_only_openxc7(flow)
     )
@@ -130,17 +146,14 @@ def choose_options(flow: Flow, built: Built) -> "Options":
     if levels is None:
         levels = levels_for(target.speed_class, built.clock_hz)
     options = Options(
-        family=target.family,
-        levels_per_stage=levels,
-        split_pairs=split,
-        **flow.plan.options,
+        family=target.family.name, levels_per_stage=levels, split_pairs=split, **flow.plan.options
     )
     return _smaller(flow, built, options) if options.input == "auto" else options
 
 
 def _smaller(flow: Flow, built: Built, options: "Options") -> "Options":
     """Take pixels one by one where whole images would not fit: the line brings no more."""
-    from sbnn_hw.rtl_gen.design import outline
+    from sbnn_hw.rtl_gen.outline import outline
 
     network, target = built.network, flow.plan.target
     room = target.capacity
@@ -155,8 +168,7 @@ def _smaller(flow: Flow, built: Built, options: "Options") -> "Options":
     if not need(network, target, outline(network, pixels)).fits(target):
         return options
     flow.say(
-        "rtl",
-        f"using one pixel per clock, because whole images per clock do not fit {target.name}",
+        "rtl", f"using one pixel per clock, because whole images per clock do not fit {target.name}"
     )
     return pixels
 
@@ -181,19 +193,17 @@ def generate(flow: Flow, built: Built, options: "Options", images: Images) -> No
         "network": network.digest,
         "options": asdict(options),
         "vectors": _array_digest(images.pixels[:SUITE]),
-        "code": code_digest(
-            "sbnn_hw.rtl_gen", "sbnn_hw.rtl_gen.stages", "sbnn_hw.netlist", "sbnn_hw.sim"
-        ),
+        "code": code_digest("sbnn_hw.generate", alone=(__name__,)),
         "tools": [flow.tools["amaranth"], flow.tools["yosys"]],
     }
     flow.steps.run("rtl", reads, make)
-    built.description = flow.folder.load()[2]
+    built.design = flow.folder.load()[2]
 
 
 def simulate(flow: Flow, built: Built, images: Images, labelled: str | None) -> None:
     from sbnn_hw.sim.agreement import check_agreement
 
-    network, verilog, description = flow.folder.load()
+    network, verilog, design = flow.folder.load()
     classes = network.classes
 
     def make() -> tuple[Any, list[str]]:
@@ -203,7 +213,7 @@ def simulate(flow: Flow, built: Built, images: Images, labelled: str | None) -> 
             check_agreement(
                 network,
                 verilog,
-                description,
+                design,
                 images.pixels,
                 stalls=stalls,
                 progress=lambda text: flow.say("simulation", text),
@@ -218,7 +228,7 @@ def simulate(flow: Flow, built: Built, images: Images, labelled: str | None) -> 
         verdict = flow.folder.record(
             steady,
             network,
-            description,
+            design,
             verilog,
             labelled or "random",
             stalled={
@@ -240,10 +250,37 @@ def simulate(flow: Flow, built: Built, images: Images, labelled: str | None) -> 
         "pixels": _array_digest(images.pixels),
         "labels": _array_digest(images.labels) if labelled else None,
         "data": labelled,
-        "code": code_digest("sbnn_hw.sim", "sbnn_hw.netlist", "sbnn_hw.bops"),
+        "code": code_digest("sbnn_hw.hardware", "sbnn_hw.sim.agreement", alone=(__name__,)),
         "tools": [flow.tools["verilator"], flow.tools["compiler"]],
     }
     built.simulated = flow.steps.run("simulation", reads, make)
+
+
+def count_toggles(flow: Flow, built: Built, images: Images) -> None:
+    """Count toggles, if the build shall estimate energy; forget them if it shall not."""
+    if not flow.plan.energy:
+        flow.steps.remove((TOGGLES, f"{NOTES}/toggles.json"))
+        return
+    _, verilog, design = flow.folder.load()
+    pixels = images.pixels[:_TOGGLED]
+
+    def make() -> tuple[Any, list[str]]:
+        from sbnn_hw.sim.toggles import count_toggles as count
+
+        found = asdict(
+            count(verilog, design, pixels, progress=lambda text: flow.say("toggles", text))
+        )
+        write_text(flow.plan.out / TOGGLES, json.dumps(found, indent=1) + "\n")
+        return found, [TOGGLES]
+
+    reads = {
+        "verilog": file_digest(flow.plan.out / VERILOG),
+        "description": file_digest(flow.plan.out / DESCRIPTION),
+        "pixels": _array_digest(pixels),
+        "code": code_digest("sbnn_hw.sim.toggles", alone=(__name__,)),
+        "tools": [flow.tools["verilator"], flow.tools["compiler"]],
+    }
+    built.toggles = flow.steps.run("toggles", reads, make)
 
 
 def _array_digest(array: Any) -> str:

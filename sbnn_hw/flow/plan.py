@@ -1,28 +1,27 @@
-"""What shall be built, and whether the tools for it are here."""
+"""What shall be built, whether the tools for it are here, and the build under way."""
 
 import importlib.util
 import platform
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from sbnn_hw.boards.clocks import ClockPlan, plan_clock
-from sbnn_hw.boards.nextpnr import choose_nextpnr
+from sbnn_hw.boards.fit import Need
+from sbnn_hw.boards.links import SPI, UART, Link
+from sbnn_hw.boards.nextpnr import choose_nextpnr, routes_without_pins
 from sbnn_hw.boards.openxc7 import find_openxc7, require_openxc7
 from sbnn_hw.boards.table import Board, Part
 from sbnn_hw.boards.vivado import find_vivado
+from sbnn_hw.data.options import DataOptions
+from sbnn_hw.design import Design
 from sbnn_hw.errors import ModelRejected, ToolMissing, UsageError
-from sbnn_hw.fit import Need
-from sbnn_hw.flow.steps import NOTES
-from sbnn_hw.hardware import (
-    AGREEMENT,
-    AXI,
-    DESCRIPTION,
-    NETLIST,
-    VERILOG,
-    require_amaranth,
-)
+from sbnn_hw.families import any_of, fpga_families
+from sbnn_hw.flow.steps import NOTES, Steps
+from sbnn_hw.generate import require_amaranth
+from sbnn_hw.hardware import AGREEMENT, AXI, DESCRIPTION, NETLIST, VERILOG, Folder
 from sbnn_hw.models import require_torch
 from sbnn_hw.netlist import Network
 from sbnn_hw.qonnx.read import require_onnx
@@ -30,13 +29,16 @@ from sbnn_hw.tools import version_of
 from sbnn_hw.yosys import choose_yosys
 
 __all__ = [
-    "BITSTREAMS",
     "BOARD",
+    "HOST",
     "LEFT",
+    "TOGGLES",
     "TOOLCHAINS",
     "UNTIL",
     "Built",
+    "Flow",
     "Plan",
+    "bitstream_of",
     "default_folder",
     "left_by",
     "require_tools",
@@ -47,22 +49,30 @@ __all__ = [
 #: The steps, in order; a build may end after each.
 UNTIL = ("netlist", "rtl", "simulation", "synthesis", "bitstream")
 
-#: What a board is loaded with, by family.
-BITSTREAMS = {"xc7": "design.bit", "ecp5": "design.bit", "ice40": "design.bin"}
+#: What a build that estimates energy counted.
+TOGGLES = "toggles.json"
 
 #: Files of the board's project lie here, below the build's folder.
 BOARD = "board"
 
-TOOLCHAINS = ("auto", "vivado", "openxc7")
+#: The driver for its host, in C, lies here.
+HOST = "host"
+
+TOOLCHAINS = ("auto", *(name for family in fpga_families() for name in family.toolchains))
 
 #: What each step leaves in the build's folder, next to its note.
 LEFT: dict[str, tuple[str, ...]] = {
     "netlist": (NETLIST,),
     "rtl": (VERILOG, AXI, DESCRIPTION, "tests/"),
-    "simulation": (AGREEMENT,),
-    "synthesis": (f"{BOARD}/",),
-    "bitstream": tuple(sorted(set(BITSTREAMS.values()))),
+    "simulation": (AGREEMENT, TOGGLES, f"{NOTES}/toggles.json"),
+    "synthesis": (f"{BOARD}/", f"{HOST}/"),
+    "bitstream": tuple(sorted({f"design.{family.bitstream}" for family in fpga_families()})),
 }
+
+
+def bitstream_of(target: Board | Part) -> str:
+    """Return what a board is loaded with."""
+    return f"design.{target.family.bitstream}"
 
 
 def left_by(*steps: str) -> list[str]:
@@ -72,64 +82,73 @@ def left_by(*steps: str) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What shall be built.
+    """What shall be built."""
 
-    Parameters
-    ----------
-    model : Path
-        A checkpoint, a netlist or ONNX.
-    target : Board or Part
-        For what; a part without a board gets the network with AXI4-Stream, out of context.
-    out : Path
-        The folder.
-    until : str, optional
-        The last step; as far as the tools that are here go, if there is none.
-    clock_hz : int, optional
-        The clock; the board's own if there is none.
-    levels : int, optional
-        Tables between registers; as many as the clock allows if there is none.
-    toolchain : str
-        What makes bitstreams for 7-series: ``vivado``, ``openxc7``, or ``auto``: whichever is here.
-    force : bool
-        Go on with a design that is too large.
-    data : str, optional
-        The data set to simulate; the one that a checkpoint was trained on if there is none.
-    data_root : Path, optional
-        Where data sets are.
-    options : dict
-        More options of the hardware.
-    pixels : str, optional
-        How pixels are fed to ONNX that does not tell itself.
-    """
-
-    model: Path
+    model: Path  # A checkpoint, a netlist or ONNX.
+    # For what; a part without a board gets the network with AXI4-Stream, out of context.
     target: Board | Part
-    out: Path
+    out: Path  # The folder.
+    # The last step; as far as the tools that are here go, if there is none.
     until: str | None = None
-    clock_hz: int | None = None
+    clock_hz: int | None = None  # The clock; the board's own if there is none.
+    # Tables between registers; as many as the clock allows if there is none.
     levels: int | None = None
+    # What makes bitstreams for 7-series: ``vivado``, ``openxc7``, or ``auto``: whichever is here.
     toolchain: str = "auto"
-    force: bool = False
+    energy: bool = False  # Count toggles, and estimate energy from them.
+    force: bool = False  # Go on with a design that is too large.
+    # The data set to simulate; the one that a checkpoint was trained on if there is none.
     data: str | None = None
-    data_root: Path | None = None
-    options: dict[str, Any] = field(default_factory=dict)
-    pixels: str | None = None
+    data_root: Path | None = None  # Where data sets are.
+    # How data of one's own are read, where the model does not know it.
+    data_options: DataOptions = field(default_factory=DataOptions)
+    options: dict[str, Any] = field(default_factory=dict)  # More options of the hardware.
+    pixels: str | None = None  # How pixels are fed to ONNX that does not tell itself.
+    link: Link = UART  # The line between a board and its host.
 
     def __post_init__(self) -> None:
         if self.until is not None and self.until not in UNTIL:
             raise UsageError(f"Until must be one of {', '.join(UNTIL)}, not {self.until!r}")
+        if self.energy and not self.reaches("simulation"):
+            raise UsageError(
+                f"Energy is estimated from a simulation, but the build ends with {self.until} "
+                "(omit --energy, or use --until simulation)"
+            )
         if self.toolchain not in TOOLCHAINS:
             raise UsageError(
                 f"Toolchain must be one of {', '.join(TOOLCHAINS)}, not {self.toolchain!r}"
             )
-        if self.toolchain != "auto" and self.target.family != "xc7":
+        if self.toolchain not in ("auto", *self.target.family.toolchains):
+            titles = [each.title for each in fpga_families() if self.toolchain in each.toolchains]
             raise UsageError(
-                f"Toolchain {self.toolchain} is for 7-series FPGAs, not for {self.target.name}"
+                f"Toolchain {self.toolchain} is for {any_of(titles)} FPGAs, not for "
+                f"{self.target.name}"
             )
         if self.toolchain == "openxc7" and self.board is None:
             raise UsageError(
                 "Toolchain openxc7 builds only for boards, because a part without a board has no "
                 "pins"
+            )
+        self._check_link()
+
+    def _check_link(self) -> None:
+        """Make sure that the board has pins for the line to its host."""
+        board = self.board
+        if board is None:
+            if self.link is SPI:
+                raise UsageError(
+                    f"There is no SPI for {self.target.name} without a board (--board); its "
+                    "network has AXI4-Stream"
+                )
+        elif self.link is SPI and board.spi is None:
+            how = "name them in a pin file of your own ([spi])"
+            if board.pins is not None:
+                how = "add [spi] to its pin file"
+            raise UsageError(f"No pins for SPI are known on {board.name}; {how}, or omit --link")
+        elif self.link is UART and board.pins is not None and board.uart is None:
+            raise UsageError(
+                f"The pin file of {board.name} has no table [uart]; add it, or build with --link "
+                "spi"
             )
 
     @property
@@ -142,20 +161,43 @@ class Plan:
         return self.until is None or UNTIL.index(self.until) >= UNTIL.index(step)
 
 
+@dataclass(frozen=True)
+class Flow:
+    """One build under way: what all its steps need."""
+
+    plan: Plan  # What shall be built.
+    steps: Steps  # Does steps, and remembers them.
+    tools: dict[str, str]  # Versions of the tools that are used.
+    say: Callable[[str, str], None]  # Takes the name of a step, and a few words.
+
+    @property
+    def folder(self) -> Folder:
+        """The design on disk."""
+        return Folder(self.plan.out)
+
+
 @dataclass
 class Built:
     """What is known of a build so far, for the report."""
 
     network: Network
-    description: dict[str, Any] = field(default_factory=dict)
+    design: Design | None = None
     clock: ClockPlan | None = None
     clock_hz: int = 0
     fit: Need | None = None
     simulated: dict[str, Any] | None = None
+    toggles: dict[str, Any] | None = None
     core: dict[str, Any] | None = None
     whole: dict[str, Any] | None = None
     routed: dict[str, Any] | None = None
     missing: str | None = None
+
+    @property
+    def known_design(self) -> Design:
+        """The design, where it is certain that there is one."""
+        if self.design is None:
+            raise ValueError("The design must be generated first")
+        return self.design
 
 
 def default_folder(model: Path, target: Board | Part) -> Path:
@@ -193,11 +235,11 @@ def require_tools(plan: Plan) -> dict[str, str]:
 
         verilator, compiler = require()
         stated |= {"verilator": verilator.version, "compiler": compiler.version}
-    if plan.reaches("bitstream") and plan.target.family != "xc7" and routes(plan):
+    if plan.reaches("bitstream") and routes(plan):
         stated["nextpnr"] = choose_nextpnr(plan.target.family).version
     if plan.until == "bitstream" and plan.board is None:
         raise UsageError(f"There is no bitstream for {plan.target.name} without a board (--board)")
-    if plan.target.family == "xc7" and (
+    if "vivado" in plan.target.family.toolchains and (
         plan.until == "bitstream" or (plan.toolchain != "auto" and plan.reaches("bitstream"))
     ):
         xilinx_toolchain(plan)
@@ -209,14 +251,15 @@ def _check_options(plan: Plan) -> None:
     from sbnn_hw.rtl_gen.lower import Options
 
     levels = 1 if plan.levels is None else plan.levels
-    Options(family=plan.target.family, levels_per_stage=levels, **plan.options)
+    Options(family=plan.target.family.name, levels_per_stage=levels, **plan.options)
     if isinstance(plan.target, Board):
-        plan_clock(plan.target, plan.clock_hz)
+        plan_clock(plan.target, plan.clock_hz, plan.link)
 
 
 def routes(plan: Plan) -> bool:
-    """Whether nextpnr has something to say: without a board, for ECP5 only."""
-    return plan.board is not None or plan.target.family == "ecp5"
+    """Whether nextpnr has something to say: without a board, not for every family."""
+    family = plan.target.family
+    return routes_without_pins(family) or (plan.board is not None and family.router is not None)
 
 
 def xilinx_toolchain(plan: Plan) -> str:

@@ -5,7 +5,6 @@ left no note, and a file that was changed by hand does not match its: both are d
 """
 
 import hashlib
-import importlib.util
 import json
 import shutil
 import time
@@ -15,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from sbnn_hw.errors import OutputRefused
-from sbnn_hw.files import write_atomically
+from sbnn_hw.files import write_text
+from sbnn_hw.flow.sources import file_of, sources_of
 
 __all__ = ["NOTES", "Done", "Steps", "code_digest", "file_digest", "value_digest"]
 
@@ -34,72 +34,34 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def code_digest(*names: str) -> str:
+def code_digest(*names: str, alone: Sequence[str] = ()) -> str:
     """Return the digest of this project's own sources: what made a file, as much as what it read.
 
-    Parameters
-    ----------
-    names : str
-        Modules, or packages: of these the files themselves count, not those of packages below.
+    Of the modules and packages that a step calls, all that they import counts too. Those in
+    ``alone`` count without it: the step's own module, which serves other steps too.
     """
-    digest = hashlib.sha256()
-    for name in names:
-        spec = importlib.util.find_spec(name)
-        if spec is None:
-            raise ValueError(f"Source must be a module of this project, not {name!r}")
-        places = spec.submodule_search_locations
-        files = (
-            [Path(spec.origin)]
-            if not places and spec.origin
-            else [path for place in places or () for path in Path(place).iterdir()]
-        )
-        for path in sorted(files):
-            if path.suffix in (".py", ".cpp", ".v"):
-                digest.update(f"{name}/{path.name}\0".encode())
-                digest.update(hashlib.sha256(path.read_bytes()).digest())
-    return digest.hexdigest()
+    files = {name: file_of(name) for name in alone} | sources_of(*names)
+    return value_digest({name: file_digest(path) for name, path in files.items()})
 
 
 @dataclass(frozen=True)
 class Done:
-    """A step that is done.
-
-    Parameters
-    ----------
-    name : str
-        Its name.
-    digest : str
-        Of all that it read.
-    value : object
-        What it found out, in plain values.
-    seconds : float
-        How long it took when it was done.
-    cached : bool
-        Whether that was another time.
-    file : str
-        The file that it is there for.
-    """
+    """A step that is done."""
 
     name: str
-    digest: str
-    value: Any
-    seconds: float
-    cached: bool
-    file: str
+    digest: str  # Of all that it read.
+    value: Any  # What it found out, in plain values.
+    seconds: float  # How long it took when it was done.
+    cached: bool  # Whether that was another time.
+    file: str  # The file that it is there for.
 
 
 class Steps:
-    """Steps of one build, in one folder.
+    """Steps of one build, in one folder, which gets their files and notes.
 
-    Parameters
-    ----------
-    folder : Path
-        Where files and notes go.
-    progress : callable
-        Called with the name of a step and what is to be said of it.
-    results : sequence of str
-        Files and folders that hold good only as long as every step does: they are removed as soon
-        as one is done again.
+    The files and folders in ``results`` hold good only as long as every step does: they are removed
+    as soon as one is done again. ``progress`` takes the name of a step and what is to be said of
+    it.
     """
 
     def __init__(
@@ -109,22 +71,13 @@ class Steps:
         self.done: list[Done] = []
 
     def run(
-        self,
-        name: str,
-        reads: Mapping[str, object],
-        make: Callable[[], tuple[Any, Iterable[str]]],
+        self, name: str, reads: Mapping[str, object], make: Callable[[], tuple[Any, Iterable[str]]]
     ) -> Any:
         """Do a step, unless it is done; return what it found out.
 
-        Parameters
-        ----------
-        name : str
-            Of the step, a plain word.
-        reads : mapping
-            All that the result depends on, in plain values.
-        make : callable
-            Does it; returns plain values, and the names of the files that it wrote, the one that it
-            is there for first.
+        ``reads`` is all that the result depends on, in plain values. ``make`` does the step. It
+        returns plain values, and the names of the files that it wrote, the one that it is there for
+        first.
         """
         digest = value_digest(reads)
         note = self.folder / NOTES / f"{name}.json"
@@ -146,7 +99,7 @@ class Steps:
             "files": {file: file_digest(self.folder / file) for file in files},
         }
         text = json.dumps(content, indent=1) + "\n"
-        write_atomically(note, lambda file: file.write(text.encode()))
+        write_text(note, text)
         # As it will be read the next time.
         value = json.loads(text)["value"]
         self._add(Done(name, digest, value, seconds, False, files[0]))

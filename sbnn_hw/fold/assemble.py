@@ -18,14 +18,11 @@ from sbnn_hw.fold.canonical import canonical, drop_unread
 from sbnn_hw.fold.exact import Norm, Problem, Solution, align_scores, solve
 from sbnn_hw.netlist import (
     INPUT,
+    Constants,
     Conv2d,
     Edge,
-    Encode,
-    Flatten,
     Layer,
-    Levels,
     Linear,
-    MaxPool2d,
     Network,
     Operation,
     Scores,
@@ -34,7 +31,7 @@ from sbnn_hw.netlist import (
     Window,
 )
 
-__all__ = ["Assembler", "Closing", "Handle", "LayerReport"]
+__all__ = ["Assembler", "Handle", "LayerReport", "Trained"]
 
 Int = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]
@@ -42,49 +39,31 @@ Bool = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Handle:
-    """What a stage hands on, while a network is put together.
+    """What a stage hands on, while a network is put together."""
 
-    Parameters
-    ----------
-    stage : int
-        The stage's number; :data:`INPUT` is the network's input.
-    edge : Edge
-        Its values.
-    known : array of bool (channels)
-        Channels that always have the same value.
-    value : array of int (channels)
-        That value, where it is known.
-    """
-
+    #: The stage's number; :data:`INPUT` is the network's input.
     stage: int
     edge: Edge
-    known: Bool
-    value: Int
+    #: The channels that always have the same value.
+    constants: Constants
 
 
-@dataclass(frozen=True, eq=False)
-class Closing:
-    """How a layer's sums become bits, beyond its batch norm.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Trained:
+    """What a layer's weights mean, and how its sums become bits."""
 
-    Parameters
-    ----------
-    ties : str
-        What a neuron does whose y is exactly zero: it fires, it rests, or it must not occur.
-    extra : sequences (classes, neurons) of Fraction, optional
-        What is added to z/η whatever the inputs are, for each border class.
-    least_k : int
-        Where the search for k begins.
-    turned : array of bool, optional
-        Neurons whose bit is the complement of what they say.
-    """
-
+    #: Weights are η·(w01 + ξ).
+    eta: Fraction
+    xi: Fraction
+    norm: Norm
+    #: What a neuron does whose y is exactly zero: it fires, it rests, or it must not occur.
     ties: Literal["fire", "rest", "refuse"] = "fire"
+    #: What is added to z/η whatever the inputs are, for each border class and neuron.
     extra: Sequence[Sequence[Fraction]] | None = None
+    #: Where the search for k begins.
     least_k: int = 0
-    turned: npt.NDArray[np.bool_] | None = None
-
-
-_PLAIN = Closing()
+    #: Neurons whose bit is the complement of what they say.
+    turned: Bool | None = None
 
 
 @dataclass(frozen=True)
@@ -106,13 +85,7 @@ class LayerReport:
 
 
 class Assembler:
-    """Builds a graph of stages.
-
-    Parameters
-    ----------
-    input : Edge
-        What the network receives.
-    """
+    """Builds a graph of stages."""
 
     def __init__(self, input: Edge) -> None:
         self._input = input
@@ -122,71 +95,35 @@ class Assembler:
     @property
     def input(self) -> Handle:
         """The network's own input."""
-        return _varying(INPUT, self._input)
+        return Handle(INPUT, self._input, Constants.none(self._input.channels))
 
-    def _append(
-        self, source: Handle, name: str, operation: Operation, **trained: Any
-    ) -> tuple[int, Edge]:
-        edge = operation.infer(source.edge)
-        self._stages.append(Stage(name, operation, (source.stage,), **trained))
-        return len(self._stages) - 1, edge
+    def add(self, name: str, operation: Operation, *sources: Handle, **counts: Any) -> Handle:
+        """Add a stage; ``counts`` are what :class:`Stage` keeps of the weights as trained."""
+        edges = [source.edge for source in sources]
+        edge = operation.infer(*edges)
+        constants = operation.constants(*(source.constants for source in sources), *edges)
+        numbers = tuple(source.stage for source in sources)
+        self._stages.append(Stage(name, operation, numbers, **counts))
+        return Handle(len(self._stages) - 1, edge, constants)
 
-    # Stages without taps
-
-    def encode(self, source: Handle, name: str, thresholds: Int) -> Handle:
-        """Add an encoder with thresholds (channels, planes)."""
-        return _varying(*self._append(source, name, Encode(thresholds)))
-
-    def levels(self, source: Handle, name: str, table: Int) -> Handle:
-        """Add the table that pixels are rounded by."""
-        return _varying(*self._append(source, name, Levels(table)))
-
-    def flatten(self, source: Handle, name: str) -> Handle:
-        """Add the reading of a map as a vector."""
-        repeats = source.edge.size // source.edge.channels
-        known, value = np.tile(source.known, repeats), np.tile(source.value, repeats)
-        return Handle(*self._append(source, name, Flatten()), known, value)
-
-    def pool(self, source: Handle, name: str, window: Window, all_of: Bool | None = None) -> Handle:
-        """Add a pool: OR, but AND in the channels of ``all_of``."""
-        if all_of is None:
-            all_of = np.zeros(source.edge.channels, bool)
-        pool = MaxPool2d(window, all_of)
-        return Handle(*self._append(source, name, pool), source.known, source.value)
-
-    # Layers
-
-    def linear(
-        self,
-        source: Handle,
-        name: str,
-        taps: Taps,
-        *,
-        eta: Fraction,
-        xi: Fraction,
-        norm: Norm,
-        closing: Closing = _PLAIN,
-    ) -> Handle:
-        """Add a linear layer of weights η·(w01 + ξ)."""
+    def linear(self, source: Handle, name: str, taps: Taps, trained: Trained) -> Handle:
+        """Add a linear layer."""
         if source.edge.shape != (taps.width,):
             raise ModelRejected(f"it takes {taps.width} inputs, but receives {source.edge.shape!r}")
-        return self._layer(source, name, Linear(**_unfolded(taps)), eta, xi, norm, closing)
+        return self._layer(source, name, Linear(**_unfolded(taps)), trained)
 
     def conv(
         self,
         source: Handle,
         name: str,
         taps: Taps,
+        trained: Trained,
         *,
-        eta: Fraction,
-        xi: Fraction,
-        norm: Norm,
         window: Window,
         groups: int = 1,
         border: str = "minus",
-        closing: Closing = _PLAIN,
     ) -> Handle:
-        """Add a convolution of weights η·(w01 + ξ); see :class:`Conv2d` for its taps."""
+        """Add a convolution; see :class:`Conv2d` for its taps."""
         channels = taps.width // window.size
         if len(source.edge.shape) != 3 or source.edge.channels != channels:
             raise ModelRejected(
@@ -201,58 +138,30 @@ class Assembler:
             groups=groups,
             border=border,  # type: ignore[arg-type]
         )
-        return self._layer(source, name, layer, eta, xi, norm, closing)
+        return self._layer(source, name, layer, trained)
 
-    def _layer(
-        self,
-        source: Handle,
-        name: str,
-        layer: Layer,
-        eta: Fraction,
-        xi: Fraction,
-        norm: Norm,
-        closing: Closing,
-    ) -> Handle:
+    def _layer(self, source: Handle, name: str, layer: Layer, trained: Trained) -> Handle:
         """Add a layer that has all but its thresholds."""
-        edge, taps = source.edge, layer.taps
-        known = source.known
-        if isinstance(layer, Conv2d) and layer.border == "minus" and any(layer.window.padding):
-            known = known & (source.value == 0)  # padding holds 0: ones are not constant there
-        dropped, problem = _problem(layer, edge, known, source.value, eta, xi, norm, closing)
-        solution = _solve(problem, closing.ties)
-        if closing.turned is not None:
-            solution = solution.complement(closing.turned)
-        constant = solution.constants >= 0
-        kept = taps.only(~dropped & ~constant[taps.neurons])
-        # Outside the map an inverted tap still reads one (the bit of padding is 0).
-        position = (kept.indices // layer.channels).astype(np.int64)
-        valid = layer.borders(edge).valid
-        always = np.array([kept.per_neuron(~mask[position] & kept.inverted) for mask in valid])
-        folded = replace(
-            layer,
-            taps=kept,
-            xi=solution.xi,
-            k=solution.k,
-            thresholds=solution.thresholds + (always * edge.maximum << solution.k),
-            flips=solution.flips & ~constant,
-            fixed=np.flatnonzero(known) if solution.xi else np.zeros(0, np.int64),
+        before = source.constants
+        if layer.pads_zeros:  # ones are not constant there
+            before = replace(before, known=before.known & (before.value == 0))
+        dropped, problem = _problem(layer, source.edge, before, trained)
+        solution = _solve(problem, trained.ties)
+        if trained.turned is not None:
+            solution = solution.complement(trained.turned)
+        folded = _folded(layer, source.edge, before, dropped, solution)
+        handle = self.add(name, folded, source, ones=layer.connections, kernels=layer.kernels())
+        report = LayerReport(
+            name,
+            solution.xi,
+            solution.k,
+            solution.decisions,
+            solution.rationals,
+            constants=int((solution.constants >= 0).sum()),
+            fixed_inputs=int(before.known.sum()),
         )
-        folded = canonical(folded, edge, solution.constants)
-        number, out = self._append(
-            source, name, folded, ones=layer.connections, kernels=layer.kernels()
-        )
-        self.reports.append(
-            LayerReport(
-                name,
-                solution.xi,
-                solution.k,
-                solution.decisions,
-                solution.rationals,
-                int(constant.sum()),
-                int(known.sum()),
-            )
-        )
-        return Handle(number, out, constant, np.maximum(solution.constants, 0).astype(np.int64))
+        self.reports.append(report)
+        return handle
 
     def scores(
         self,
@@ -270,9 +179,10 @@ class Assembler:
             raise ModelRejected(f"it takes {taps.width} inputs, but receives {edge.shape!r}")
         if eta == 0:
             raise ModelRejected("η is zero, so all its weights are equal")
-        dropped, value = source.known[taps.indices], source.value[taps.indices]
-        reads = np.where(taps.inverted, 1 - value, value)
-        known = taps.per_neuron(np.where(dropped, (2 * reads - 1) * maximum, 0))
+        before = source.constants
+        dropped, value = before.known[taps.indices], before.value[taps.indices]
+        reads = np.where(taps.inverted, maximum - value, value)
+        known = taps.per_neuron(np.where(dropped, 2 * reads - maximum, 0))
         kept = taps.only(~dropped)
         sign = 1 if eta > 0 else -1
         exact = [
@@ -288,8 +198,8 @@ class Assembler:
         negative = bool(minus.all()) and len(minus) > 0
         kept = Taps(kept.width, kept.starts, kept.indices, minus ^ negative)
         layer = Scores(taps=kept, negative=negative, shift=shift, offsets=np.array(rounded))
-        handle = _varying(*self._append(source, name, layer, ones=len(taps.indices)))
-        self.reports.append(LayerReport(name, 0, 0, 0, 0, 0, int(source.known.sum())))
+        handle = self.add(name, layer, source, ones=len(taps.indices))
+        self.reports.append(LayerReport(name, 0, 0, 0, 0, 0, int(before.known.sum())))
         return handle
 
     def finish(self, *, drop: bool = True) -> Network:
@@ -301,11 +211,6 @@ class Assembler:
         absent = {stage.name: len(stage.absent) for stage in network.stages}
         self.reports = [replace(r, absent=absent.get(r.name, 0)) for r in self.reports]
         return network
-
-
-def _varying(stage: int, edge: Edge) -> Handle:
-    """Return the handle of values of which none is constant."""
-    return Handle(stage, edge, np.zeros(edge.channels, bool), np.zeros(edge.channels, np.int64))
 
 
 def _unfolded(taps: Taps) -> dict[str, Any]:
@@ -320,35 +225,27 @@ def _unfolded(taps: Taps) -> dict[str, Any]:
     }
 
 
-def _problem(
-    layer: Layer,
-    edge: Edge,
-    known: Bool,
-    value: Int,
-    eta: Fraction,
-    xi: Fraction,
-    norm: Norm,
-    closing: Closing,
-) -> tuple[Bool, Problem]:
+def _problem(layer: Layer, edge: Edge, before: Constants, trained: Trained) -> tuple[Bool, Problem]:
     """Return which taps read a constant, and what there is to decide about the others."""
     taps, neurons, maximum = layer.taps, len(layer.taps), edge.maximum
+    known, value = before.known, before.value
     channels, groups = layer.channels, layer.groups
     valid = layer.borders(edge).valid
     # Per class: which taps lie inside the map, which of them read a constant.
     position = (taps.indices // channels).astype(np.int64)
     dropped, read = known[taps.indices % channels], value[taps.indices % channels]
-    reads = np.where(taps.inverted, 1 - read, read) * maximum
+    reads = np.where(taps.inverted, maximum - read, read)
     group_of = np.repeat(np.arange(groups), neurons // groups)
-    always = np.where(known & (value > 0), maximum, 0).reshape(groups, -1).sum(axis=1)[group_of]
+    always = np.where(known, value, 0).reshape(groups, -1).sum(axis=1)[group_of]
     stay = (~known).reshape(groups, -1).sum(axis=1)[group_of]
     inside = [mask[position] for mask in valid]
     positions = valid.sum(axis=1)[:, None]
     live = np.array([taps.per_neuron(mask & ~dropped) for mask in inside])
     problem = Problem(
-        eta=eta,
-        xi=xi,
+        eta=trained.eta,
+        xi=trained.xi,
         maximum=maximum,
-        norm=norm,
+        norm=trained.norm,
         taps=np.array([taps.per_neuron(mask) for mask in inside]),
         inputs=positions * np.full(neurons, channels // groups),
         constant_taps=np.array(
@@ -357,10 +254,32 @@ def _problem(
         constant_inputs=positions * always,
         most_tapped=live * maximum,
         most_others=(positions * stay - live) * maximum,
-        extra=closing.extra,
-        least_k=closing.least_k,
+        extra=trained.extra,
+        least_k=trained.least_k,
     )
     return dropped, problem
+
+
+def _folded(
+    layer: Layer, edge: Edge, before: Constants, dropped: Bool, solution: Solution
+) -> Layer:
+    """Return a layer that decides as the solution does, without the taps that are dropped."""
+    constant = solution.constants >= 0
+    taps = layer.taps.only(~dropped & ~constant[layer.taps.neurons])
+    # Outside the map an inverted tap still reads one (the bit of padding is 0).
+    position = (taps.indices // layer.channels).astype(np.int64)
+    outside = [~mask[position] for mask in layer.borders(edge).valid]
+    always = np.array([taps.per_neuron(mask & taps.inverted) for mask in outside])
+    folded = replace(
+        layer,
+        taps=taps,
+        xi=solution.xi,
+        k=solution.k,
+        thresholds=solution.thresholds + (always * edge.maximum << solution.k),
+        flips=solution.flips & ~constant,
+        fixed=np.flatnonzero(before.known) if solution.xi else np.zeros(0, np.int64),
+    )
+    return canonical(folded, edge, solution.constants)
 
 
 def _solve(problem: Problem, ties: str) -> Solution:

@@ -99,4 +99,4 @@ def drop_unread(network: Network) -> Network:
         before = tuple(absent[source] for source in stage.sources)
         absent[number] = stage.operation.absent(unread[number], before)
         stages[number] = replace(stage, operation=left[number], absent=absent[number])
-    return Network(network.input, tuple(stages))
+    return replace(network, stages=tuple(stages))

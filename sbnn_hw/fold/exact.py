@@ -94,10 +94,7 @@ class Norm:
 class RationalNorm(Norm):
     """A batch norm whose numbers are rationals; the arrays hold the nearest doubles.
 
-    Parameters
-    ----------
-    gain, mean, bias, spread : sequences of Fraction
-        For each neuron; the spread is what the root is taken of.
+    The spread of a neuron is what the root is taken of.
     """
 
     def __init__(
@@ -402,12 +399,7 @@ class _Solver:
         return self._finish(0, 0, least, least > self.most_a, least <= 0)
 
     def _finish(
-        self,
-        xi: int,
-        k: int,
-        least: Int,
-        empty: npt.NDArray[np.bool_],
-        full: npt.NDArray[np.bool_],
+        self, xi: int, k: int, least: Int, empty: npt.NDArray[np.bool_], full: npt.NDArray[np.bool_]
     ) -> Solution:
         # Never: one above the greatest value that can occur.
         never = 1 + np.maximum((2**k + xi) * self.most_a, 0) + np.maximum(xi * self.most_b, 0)

@@ -1,13 +1,13 @@
 """Neurons that see a window of a map."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from sbnn_hw.errors import ModelRejected
 from sbnn_hw.netlist.edges import Edge
-from sbnn_hw.netlist.form import Array, Write, get
+from sbnn_hw.netlist.form import Array, Schema
 from sbnn_hw.netlist.layer import Int, Layer, require_map, sum_type
 from sbnn_hw.netlist.taps import kernel_histogram
 from sbnn_hw.netlist.windows import Borders, Window, find_borders
@@ -23,33 +23,25 @@ class Conv2d(Layer):
     """Neurons that see a window of a map, channel groups apart.
 
     Tap *t* is channel ``t % channels`` at window position ``t // channels``, row by row.
-
-    Parameters
-    ----------
-    channels : int
-        Channels of the map.
-    window : Window
-        Kernel, stride and padding. Padded positions hold the bit 0 (pixel 0).
-    groups : int
-        Neurons and channels are parted in this many groups of equal size, in order.
-    border : str
-        ``minus``: the bit 0 of padding means −1 as anywhere. ``zero``: padding means nothing, and
-        windows over the border have thresholds of their own.
     """
 
     kind: ClassVar[str] = "conv2d"
     windowed: ClassVar[bool] = True
-    schema: ClassVar[dict[str, Any]] = {
+    schema: ClassVar[Schema] = {
         **Layer.schema,
-        "window": {"$ref": "#/$defs/window"},
+        "window": Window.schema,
         "channels": {"type": "integer", "minimum": 1},
         "groups": {"type": "integer", "minimum": 1},
         "border": {"enum": ["minus", "zero"]},
     }
 
     channels: int
+    #: Kernel, stride and padding. Padded positions hold the bit 0 (pixel 0).
     window: Window
+    #: Neurons and channels are parted in this many groups of equal size, in order.
     groups: int = 1
+    #: ``minus``: the bit 0 of padding means −1 as anywhere. ``zero``: padding means nothing, and
+    #: windows over the border have thresholds of their own.
     border: Literal["minus", "zero"] = "minus"
 
     def __post_init__(self) -> None:
@@ -95,6 +87,11 @@ class Conv2d(Layer):
             return find_borders(self.window, height, width)
         output = self.window.output(height, width)
         return Borders(np.ones((1, self.window.size), bool), np.zeros(output, np.int64))
+
+    @property
+    def pads_zeros(self) -> bool:
+        """Whether there is padding, and it means what the bit 0 means anywhere."""
+        return self.border == "minus" and any(self.window.padding)
 
     def windows(self, edge: Edge) -> int:
         """Return how many windows a map has."""
@@ -147,22 +144,3 @@ class Conv2d(Layer):
         return sum(  # type: ignore[return-value]
             self.window.shifted(planes, position, output) for position in range(self.window.size)
         )
-
-    def describe(self, write: Write) -> dict[str, Any]:
-        """Return what a layer has, and the geometry."""
-        return {
-            **super().describe(write),
-            "window": self.window.describe(),
-            "channels": self.channels,
-            "groups": self.groups,
-            "border": self.border,
-        }
-
-    @classmethod
-    def _read_more(cls, text: dict[str, Any]) -> dict[str, Any]:
-        return {
-            "window": Window.read(get(text, "window", dict)),
-            "channels": get(text, "channels", int),
-            "groups": get(text, "groups", int),
-            "border": get(text, "border", str),
-        }

@@ -12,25 +12,19 @@ __all__ = ["Edge"]
 class Edge:
     """The values that one stage hands to another.
 
-    Parameters
-    ----------
-    shape : tuple of int
-        (height, width, channels) of a map, or (length,) of a vector.
-    low, high : int
-        The least and the greatest value that can occur: 0 and 1 for activations, 0 and 255 for
-        pixels, what the taps can reach for scores. Width and sign follow from them.
-    scan : str
-        ``raster``: a pixel at a time, row by row, channels together. ``vector``: all at once.
-
     Examples
     --------
     >>> Edge((10,), -3, 4).bits, Edge((10,), 0, 5).bits, Edge((10,), 0, 5).maximum
     (4, 3, 7)
     """
 
+    #: (height, width, channels) of a map, or (length,) of a vector.
     shape: tuple[int, ...]
+    #: The least and the greatest value that can occur: 0 and 1 for activations, 0 and 255 for
+    #: pixels, what the taps can reach for scores. Width and sign follow from them.
     low: int = 0
     high: int = 1
+    #: ``raster``: a pixel at a time, row by row, channels together. ``vector``: all at once.
     scan: Literal["raster", "vector"] = "vector"
 
     def __post_init__(self) -> None:

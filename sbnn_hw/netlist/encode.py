@@ -1,14 +1,14 @@
 """The encoder: bits of each value, by comparing it with constants."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from sbnn_hw.errors import ModelRejected
 from sbnn_hw.netlist.edges import Edge
-from sbnn_hw.netlist.form import ARRAY, Array, Arrays, Write, get
+from sbnn_hw.netlist.form import TABLE, Array, Schema
 from sbnn_hw.netlist.operation import Operation
 from sbnn_hw.netlist.taps import frozen_array
 
@@ -17,18 +17,13 @@ __all__ = ["Encode"]
 
 @dataclass(frozen=True, eq=False)
 class Encode(Operation):
-    """Turn each value into bits: one for each threshold that it reaches.
-
-    Parameters
-    ----------
-    thresholds : array (channels, planes)
-        Values from which a bit is set, increasing. Bit *p* of channel *c* becomes channel
-        ``c·planes + p``.
-    """
+    """Turn each value into bits: one for each threshold that it reaches."""
 
     kind: ClassVar[str] = "encode"
-    schema: ClassVar[dict[str, Any]] = {"thresholds": {"$ref": "#/$defs/table"}}
+    schema: ClassVar[Schema] = {"thresholds": TABLE}
 
+    #: (channels, planes): values from which a bit is set, increasing. Bit *p* of channel *c* is
+    #: channel ``c·planes + p`` of the output.
     thresholds: npt.NDArray[np.int64]
 
     def __post_init__(self) -> None:
@@ -51,12 +46,3 @@ class Encode(Operation):
         """Compute the bits of a batch (batch, …, channels)."""
         bits = x[..., None] >= self.thresholds.astype(np.uint8 if edge.bits == 8 else np.int64)
         return bits.reshape(*x.shape[:-1], self.thresholds.size).astype(np.uint8)
-
-    def describe(self, write: Write) -> dict[str, Any]:
-        """Return the thresholds."""
-        return {"thresholds": write(self.thresholds)}
-
-    @classmethod
-    def read(cls, text: dict[str, Any], read: Arrays) -> Self:
-        """Make the encoder of its description."""
-        return cls(read(get(text, "thresholds", ARRAY)))

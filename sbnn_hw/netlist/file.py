@@ -24,19 +24,11 @@ from sbnn_hw.errors import ModelRejected
 from sbnn_hw.files import opened_model, write_atomically
 from sbnn_hw.netlist.edges import Edge
 from sbnn_hw.netlist.form import ARRAY, Array, Arrays, Damaged, Write, get
+from sbnn_hw.netlist.meaning import Meaning
 from sbnn_hw.netlist.network import Network, Stage
 from sbnn_hw.netlist.operation import OPERATIONS, Operation
 
-__all__ = [
-    "MAGIC",
-    "SCHEMA",
-    "describe",
-    "encode",
-    "load",
-    "read_network",
-    "save",
-    "to_bytes",
-]
+__all__ = ["MAGIC", "SCHEMA", "describe", "encode", "load", "read_network", "save", "to_bytes"]
 
 MAGIC = b"SBNN\r\n\x1a\n"
 SCHEMA = 1
@@ -80,7 +72,15 @@ def describe(network: Network, write: Write, *, names: bool) -> dict[str, Any]:
             text["kernels"] = None if stage.kernels is None else list(stage.kernels)
         stages.append(text)
     edge = network.input
+    if edge != Edge.of_bits(edge.shape, edge.bits, edge.signed, edge.scan):
+        raise ModelRejected(
+            f"A network's input must take the whole range of its bits, not from {edge.low} to "
+            f"{edge.high}"
+        )
+    meaning = network.meaning if names else None
     return {
+        # Networks without it are written as before there was such a thing.
+        **({} if meaning is None else {"meaning": meaning.to_dict()}),
         "input": {
             "shape": list(edge.shape),
             "bits": edge.bits,
@@ -193,14 +193,13 @@ def read_network(text: Any, read: Arrays) -> Network:
             )
         )
     read.close()
+    meaning = get(text, "meaning", dict) if "meaning" in text else None
     return Network(
         Edge.of_bits(
-            tuple(shape),
-            get(edge, "bits", int),
-            get(edge, "signed", bool),
-            get(edge, "scan", str),
+            tuple(shape), get(edge, "bits", int), get(edge, "signed", bool), get(edge, "scan", str)
         ),
         tuple(stages),
+        None if meaning is None else Meaning.from_dict(meaning),
     )
 
 

@@ -1,15 +1,15 @@
 """Stages with taps: what neurons and class scores have in common."""
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from sbnn_hw.errors import ModelRejected
 from sbnn_hw.netlist.edges import Edge
-from sbnn_hw.netlist.form import ARRAY, Array, Arrays, Write, get
-from sbnn_hw.netlist.operation import Mask, Operation, Work
+from sbnn_hw.netlist.form import BOOLEANS, INTEGERS, TABLE, Array, Schema
+from sbnn_hw.netlist.operation import Constants, Mask, Operation, Work
 from sbnn_hw.netlist.taps import Taps, frozen_array
 from sbnn_hw.netlist.windows import Borders
 
@@ -49,6 +49,18 @@ class Tapped(Operation):
         """Return how many 3×3 kernels there are of each Hamming weight, if there are any."""
         return None
 
+    def check_counts(self, ones: int | None, kernels: tuple[int, ...] | None, edge: Edge) -> None:
+        """Refuse ones that are fewer than the taps, and numbers that do not fit the weights."""
+        weights = self.inputs_per_neuron(edge) * len(self.taps)
+        if ones is not None and not self.connections <= ones <= weights:
+            raise ModelRejected(
+                f"its ones must be between {self.connections} and {weights}, not {ones!r}"
+            )
+        if kernels is not None and (
+            len(kernels) != 10 or min(kernels) < 0 or sum(kernels) != weights // 9
+        ):
+            raise ModelRejected(f"its kernels must be ten numbers that add up to {weights // 9}")
+
     def reads(self, wanted: Mask, edge: Edge) -> tuple[Mask]:
         """Return the channels that are tapped."""
         channels = np.zeros(edge.channels, bool)
@@ -71,35 +83,26 @@ class Layer(Tapped):
 
     A neuron fires iff (2^k·pc_S + Ξ·pc_N ≥ C) xor flip, where pc_S is the sum of its taps and
     pc_N that of all the inputs it could have been wired to.
-
-    Parameters
-    ----------
-    taps : Taps
-        The connections.
-    xi, k : int
-        Ξ and k; Ξ is odd or k is zero.
-    thresholds : array (classes, neurons)
-        C, for each border class.
-    flips : array of bool (neurons)
-        Neurons that fire below the threshold.
-    fixed : array of int
-        Inputs (channels of a map) that are constant: not tapped, not counted in pc_N.
     """
 
-    schema: ClassVar[dict[str, Any]] = {
-        "taps": {"$ref": "#/$defs/taps"},
+    schema: ClassVar[Schema] = {
+        "taps": Taps.schema,
         "xi": {"type": "integer"},
         "k": {"type": "integer", "minimum": 0, "maximum": 40},
-        "thresholds": {"$ref": "#/$defs/table"},
-        "flips": {"$ref": "#/$defs/booleans"},
-        "fixed": {"$ref": "#/$defs/integers"},
+        "thresholds": TABLE,
+        "flips": BOOLEANS,
+        "fixed": INTEGERS,
     }
 
     taps: Taps
+    #: Ξ and k; Ξ is odd or k is zero.
     xi: int
     k: int
+    #: (classes, neurons): C, for each border class.
     thresholds: Int
+    #: Neurons that fire below the threshold.
     flips: npt.NDArray[np.bool_]
+    #: Inputs (channels of a map) that are constant: not tapped, not counted in pc_N.
     fixed: Int
 
     def __post_init__(self) -> None:
@@ -135,6 +138,11 @@ class Layer(Tapped):
     def positions(self) -> int:
         """Positions in the window."""
         return 1
+
+    @property
+    def pads_zeros(self) -> bool:
+        """Whether there is padding, and it means what the bit 0 means anywhere."""
+        return False
 
     def borders(self, edge: Edge) -> Borders:
         """Return the border classes."""
@@ -178,6 +186,13 @@ class Layer(Tapped):
                 f"{high[border, neuron] + 1}, not {self.thresholds[border, neuron]}"
             )
 
+    def constants(self, before: Constants, edge: Edge) -> Constants:
+        """Return the neurons that reach their thresholds always, or never."""
+        low, high = self.reach(edge)
+        always: Mask = np.all(self.thresholds <= low, axis=0)
+        never: Mask = np.all(self.thresholds > high, axis=0)
+        return Constants(always | never, (always ^ self.flips).astype(np.int64))
+
     def reads(self, wanted: Mask, edge: Edge) -> tuple[Mask]:
         """Return what is tapped, or where Ξ is not zero all that is counted in pc_N."""
         if not self.xi:
@@ -202,35 +217,6 @@ class Layer(Tapped):
     def absent(self, unread: Mask, before: tuple[Array, ...]) -> Array:
         """Return the unread neurons; the constant ones are wires in any case."""
         return np.flatnonzero(unread & (self.taps.fan_in > 0))
-
-    def describe(self, write: Write) -> dict[str, Any]:
-        """Return taps, Ξ, k, thresholds, flips and what is fixed."""
-        return {
-            "taps": self.taps.describe(write),
-            "xi": self.xi,
-            "k": self.k,
-            "thresholds": write(self.thresholds),
-            "flips": write(self.flips),
-            "fixed": write(self.fixed),
-        }
-
-    @classmethod
-    def read(cls, text: dict[str, Any], read: Arrays) -> Self:
-        """Make the layer of its description."""
-        return cls(
-            taps=Taps.read(get(text, "taps", dict), read),
-            xi=get(text, "xi", int),
-            k=get(text, "k", int),
-            thresholds=read(get(text, "thresholds", ARRAY)),
-            flips=read(get(text, "flips", ARRAY)),
-            fixed=read(get(text, "fixed", ARRAY)),
-            **cls._read_more(text),
-        )
-
-    @classmethod
-    def _read_more(cls, text: dict[str, Any]) -> dict[str, Any]:
-        """Return what a kind of layer has of its own."""
-        return {}
 
 
 def _reach(xi: int, k: int, tapped: Int, others: Int, always: Int) -> tuple[Int, Int]:

@@ -1,15 +1,15 @@
 """The maximum of the bits in a window."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from sbnn_hw.errors import ModelRejected
 from sbnn_hw.netlist.edges import Edge
-from sbnn_hw.netlist.form import ARRAY, Array, Arrays, Write, get
-from sbnn_hw.netlist.operation import Mask, Operation
+from sbnn_hw.netlist.form import BOOLEANS, Array, Schema
+from sbnn_hw.netlist.operation import Constants, Mask, Operation
 from sbnn_hw.netlist.taps import frozen_array
 from sbnn_hw.netlist.windows import Window
 
@@ -26,10 +26,7 @@ class MaxPool2d(Operation):
 
     kind: ClassVar[str] = "max_pool2d"
     windowed: ClassVar[bool] = True
-    schema: ClassVar[dict[str, Any]] = {
-        "window": {"$ref": "#/$defs/window"},
-        "all_of": {"$ref": "#/$defs/booleans"},
-    }
+    schema: ClassVar[Schema] = {"window": Window.schema, "all_of": BOOLEANS}
 
     window: Window
     all_of: npt.NDArray[np.bool_]
@@ -64,6 +61,10 @@ class MaxPool2d(Operation):
             out |= self.window.shifted(padded, position, output)
         return out ^ flip
 
+    def constants(self, before: Constants, edge: Edge) -> Constants:
+        """Return what was constant before."""
+        return before
+
     def reads(self, wanted: Mask, edge: Edge) -> tuple[Mask]:
         """Return the channels that are wanted, wherever they are."""
         return (np.broadcast_to(wanted.any(axis=(0, 1)), edge.shape),)
@@ -76,12 +77,3 @@ class MaxPool2d(Operation):
     def absent(self, unread: Mask, before: tuple[Array, ...]) -> Array:
         """Return the channels that do not come in."""
         return before[0]
-
-    def describe(self, write: Write) -> dict[str, Any]:
-        """Return window and modes."""
-        return {"window": self.window.describe(), "all_of": write(self.all_of)}
-
-    @classmethod
-    def read(cls, text: dict[str, Any], read: Arrays) -> Self:
-        """Make the pool of its description."""
-        return cls(Window.read(get(text, "window", dict)), read(get(text, "all_of", ARRAY)))

@@ -9,12 +9,12 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from sbnn_hw.errors import ModelRejected
+from sbnn_hw.errors import ModelRejected, naming
 from sbnn_hw.netlist.edges import Edge
 from sbnn_hw.netlist.form import Array
 from sbnn_hw.netlist.layer import Tapped
+from sbnn_hw.netlist.meaning import Meaning
 from sbnn_hw.netlist.operation import Mask, Operation
-from sbnn_hw.netlist.scores import Scores
 from sbnn_hw.netlist.taps import frozen_array
 
 __all__ = ["INPUT", "Network", "Outcome", "Stage"]
@@ -25,32 +25,21 @@ INPUT = -1
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """A named operation and where its input comes from.
+    """A named operation and where its input comes from."""
 
-    Parameters
-    ----------
-    name : str
-        Lower-case letters, digits and underscores; it becomes part of names in Verilog.
-    operation : Operation
-        What the stage computes.
-    sources : tuple of int
-        Numbers of the stages that it receives from, in the order in which the operation takes them;
-        :data:`INPUT` is the network's input.
-    ones : int, optional
-        Weights of value one as trained, before constants were propagated. Not in the digest.
-    kernels : tuple of int, optional
-        Of a 3×3 convolution as trained: how many kernels there are of each Hamming weight, 0 to 9.
-        Not in the digest.
-    absent : array of int
-        Neurons, or channels of a pool, that nothing reads, so that they are not built; a neuron
-        hands on 0. Not in the digest.
-    """
-
+    #: Lower-case letters, digits and underscores; it becomes part of names in Verilog.
     name: str
     operation: Operation
+    #: Numbers of the stages that it receives from, in the order in which the operation takes them;
+    #: :data:`INPUT` is the network's input.
     sources: tuple[int, ...]
+    #: Weights of value one as trained, before constants were propagated. Not in the digest.
     ones: int | None = None
+    #: Of a 3×3 convolution as trained: how many kernels there are of each Hamming weight, 0 to 9.
+    #: Not in the digest.
     kernels: tuple[int, ...] | None = None
+    #: Neurons, or channels of a pool, that nothing reads, so that they are not built; a neuron
+    #: hands on 0. Not in the digest.
     absent: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def __post_init__(self) -> None:
@@ -79,18 +68,14 @@ class Outcome:
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """Stages in an order in which each comes after its sources; the last one is the scores.
+    """Stages in an order in which each comes after its sources; the last one is the scores."""
 
-    Parameters
-    ----------
-    input : Edge
-        What the network receives: raw pixels.
-    stages : tuple of Stage
-        The operations.
-    """
-
+    #: What the network receives: raw pixels.
     input: Edge
     stages: tuple[Stage, ...]
+    #: What its classes and columns are called, and how values become integers, if that is known.
+    #: Not in the digest.
+    meaning: Meaning | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "stages", tuple(self.stages))
@@ -109,14 +94,11 @@ class Network:
                     )
                 read.add(source)
             into = [self.input if source == INPUT else edges[source] for source in stage.sources]
-            try:
+            with naming(f"Stage {stage.name}: "):
                 edges.append(stage.operation.infer(*into))
-                if isinstance(stage.operation, Tapped):
-                    self._check_training(stage, stage.operation, *into)
-            except ModelRejected as error:
-                raise ModelRejected(f"Stage {stage.name}: {error}") from None
+                stage.operation.check_counts(stage.ones, stage.kernels, *into)
         last = len(self.stages) - 1
-        if not isinstance(self.stages[last].operation, Scores):
+        if not self.stages[last].operation.scoring:
             raise ModelRejected(f"The last stage, {names[last]}, must give scores")
         unread = [names[n] for n in range(last) if n not in read]
         if unread or INPUT not in read:
@@ -124,18 +106,8 @@ class Network:
                 f"Stage {unread[0] if unread else 'input'} is not read by any later stage"
             )
         object.__setattr__(self, "_edges", tuple(edges))
-
-    @staticmethod
-    def _check_training(stage: Stage, layer: Tapped, edge: Edge) -> None:
-        weights = layer.inputs_per_neuron(edge) * len(layer.taps)
-        if stage.ones is not None and not layer.connections <= stage.ones <= weights:
-            raise ModelRejected(
-                f"its ones must be between {layer.connections} and {weights}, not {stage.ones!r}"
-            )
-        if stage.kernels is not None:
-            kernels = weights // 9
-            if len(stage.kernels) != 10 or min(stage.kernels) < 0 or sum(stage.kernels) != kernels:
-                raise ModelRejected(f"its kernels must be ten numbers that add up to {kernels}")
+        if self.meaning is not None:
+            self.meaning.check(self.input.shape, self.input.bits, self.classes)
 
     # Its shape
 
@@ -177,6 +149,10 @@ class Network:
     def classes(self) -> int:
         """Number of classes."""
         return self.edge_from(len(self.stages) - 1).channels
+
+    def class_name(self, number: int) -> str:
+        """Return what a class is called: its name, or else its number."""
+        return str(number) if self.meaning is None else self.meaning.classes[number]
 
     @property
     def connections(self) -> int:

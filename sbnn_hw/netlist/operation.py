@@ -1,15 +1,15 @@
 """What an operation answers for itself; whatever walks a network asks it."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
 
 from sbnn_hw.netlist.edges import Edge
-from sbnn_hw.netlist.form import Array, Arrays, Write
+from sbnn_hw.netlist.form import Array, Arrays, Schema, Write, plain, read_as
 
-__all__ = ["OPERATIONS", "Mask", "Operation", "Work"]
+__all__ = ["OPERATIONS", "Constants", "Mask", "Operation", "Work"]
 
 Mask = npt.NDArray[np.bool_]
 
@@ -19,25 +19,31 @@ OPERATIONS: dict[str, type["Operation"]] = {}
 
 @dataclass(frozen=True)
 class Work:
-    """What a stage does for one image.
+    """What a stage does for one image."""
 
-    Parameters
-    ----------
-    binary_macs : int
-        Weights, zeros included, times evaluations, where the inputs are bits.
-    sparse : int
-        Binary operations: one for each connection and evaluation, and those of ``q``.
-    q : int
-        Inputs added up for q, over all windows.
-    additions, multiplications : int
-        Of values of more than one bit.
-    """
-
+    #: Weights, zeros included, times evaluations, where the inputs are bits.
     binary_macs: int = 0
+    #: Binary operations: one for each connection and evaluation, and those of ``q``.
     sparse: int = 0
+    #: Inputs added up for q, over all windows.
     q: int = 0
+    #: Of values of more than one bit.
     additions: int = 0
     multiplications: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Constants:
+    """Which channels of an edge always have the same value."""
+
+    known: Mask
+    #: The value of each channel, where it is known.
+    value: npt.NDArray[np.int64]
+
+    @classmethod
+    def none(cls, channels: int) -> "Constants":
+        """Return what is known of channels that all vary."""
+        return cls(np.zeros(channels, bool), np.zeros(channels, np.int64))
 
 
 class Operation:
@@ -53,8 +59,10 @@ class Operation:
     arity: ClassVar[int] = 1
     #: Whether it sees a map through a window, so that pixels come one by one.
     windowed: ClassVar[bool] = False
-    #: Properties of its description in the JSON view, as JSON Schema.
-    schema: ClassVar[dict[str, Any]] = {}
+    #: Whether it gives class scores, with which a network ends.
+    scoring: ClassVar[bool] = False
+    #: What its description holds: names of its parameters, each with its JSON Schema in the view.
+    schema: ClassVar[Schema] = {}
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -78,6 +86,10 @@ class Operation:
         """Compute a batch: first an array (batch, *shape) for each source, then their edges."""
         raise NotImplementedError
 
+    def constants(self, *constants_and_edges: Any, **_: Any) -> Constants:
+        """Return which outputs are constant, given which inputs are: sources first, then edges."""
+        return Constants.none(self.infer(*constants_and_edges[self.arity :]).channels)
+
     # What it reads
 
     def reads(self, wanted: Mask, *edges: Any, **_: Any) -> tuple[Mask, ...]:
@@ -97,15 +109,7 @@ class Operation:
         return self
 
     def absent(self, unread: Mask, before: tuple[Array, ...]) -> Array:
-        """Return the channels that need not be built.
-
-        Parameters
-        ----------
-        unread : array of bool (channels)
-            Channels that nothing reads.
-        before : tuple of arrays
-            The absent channels of each source.
-        """
+        """Return the channels that need not be built; ``before`` has those of each source."""
         return np.zeros(0, np.int64)
 
     # What it takes
@@ -119,13 +123,19 @@ class Operation:
         """Return what it does for one image."""
         return Work()
 
+    def check_counts(
+        self, ones: int | None, kernels: tuple[int, ...] | None, *edges: Any, **_: Any
+    ) -> None:
+        """Refuse what a stage says of its weights as trained, if they cannot have been so."""
+
     # Its description
 
     def describe(self, write: Write) -> dict[str, Any]:
         """Return its parameters as plain values, arrays as ``write`` has them."""
-        return {}
+        return {name: plain(getattr(self, name), write) for name in self.schema}
 
     @classmethod
     def read(cls, text: dict[str, Any], read: Arrays) -> Self:
         """Make the operation of its description; whatever that is, all is checked."""
-        return cls()
+        kinds = get_type_hints(cls)
+        return cls(**{name: read_as(kinds[name], text, name, read) for name in cls.schema})

@@ -1,13 +1,13 @@
 """The last layer: a score for each class."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 
 from sbnn_hw.errors import ModelRejected
 from sbnn_hw.netlist.edges import Edge
-from sbnn_hw.netlist.form import ARRAY, Array, Arrays, Write, get
+from sbnn_hw.netlist.form import INTEGERS, Array, Schema
 from sbnn_hw.netlist.layer import VECTORS, Int, Tapped, count_taps, require_vector
 from sbnn_hw.netlist.taps import Taps, frozen_array
 
@@ -20,30 +20,22 @@ class Scores(Tapped):
 
     The score of class *j* is ±2^shift·(2·pc_j − maximum·|S_j|) + offset_j, where pc_j is the sum
     of the class's taps.
-
-    Parameters
-    ----------
-    taps : Taps
-        The connections of each class.
-    negative : bool
-        Whether the sign is minus.
-    shift : int
-        The bits by which the offsets are finer than the counts.
-    offsets : array of int (classes)
-        What is added to each class's score.
     """
 
     kind: ClassVar[str] = "scores"
-    schema: ClassVar[dict[str, Any]] = {
-        "taps": {"$ref": "#/$defs/taps"},
+    scoring: ClassVar[bool] = True
+    schema: ClassVar[Schema] = {
+        "taps": Taps.schema,
         "negative": {"type": "boolean"},
         "shift": {"type": "integer", "minimum": 0, "maximum": 40},
-        "offsets": {"$ref": "#/$defs/integers"},
+        "offsets": INTEGERS,
     }
 
     taps: Taps
     negative: bool
+    #: The bits by which the offsets are finer than the counts.
     shift: int
+    #: What is added to each class's score.
     offsets: Int
 
     def __post_init__(self) -> None:
@@ -82,22 +74,3 @@ class Scores(Tapped):
             steps = (2 * sums - edge.maximum * self.taps.fan_in) << self.shift
             out[start : start + VECTORS] = self.offsets + (-steps if self.negative else steps)
         return out
-
-    def describe(self, write: Write) -> dict[str, Any]:
-        """Return taps, sign, shift and offsets."""
-        return {
-            "taps": self.taps.describe(write),
-            "negative": self.negative,
-            "shift": self.shift,
-            "offsets": write(self.offsets),
-        }
-
-    @classmethod
-    def read(cls, text: dict[str, Any], read: Arrays) -> Self:
-        """Make the scores of their description."""
-        return cls(
-            taps=Taps.read(get(text, "taps", dict), read),
-            negative=get(text, "negative", bool),
-            shift=get(text, "shift", int),
-            offsets=read(get(text, "offsets", ARRAY)),
-        )

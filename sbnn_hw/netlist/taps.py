@@ -1,13 +1,23 @@
 """Which inputs a layer's neurons are wired to, in arrays: millions of taps, no object for each."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from sbnn_hw.errors import ModelRejected
-from sbnn_hw.netlist.form import ARRAY, Arrays, Damaged, Write, get
+from sbnn_hw.netlist.form import (
+    ARRAY,
+    BOOLEANS,
+    Arrays,
+    Damaged,
+    Schema,
+    Write,
+    get,
+    list_of,
+    object_of,
+)
 
 __all__ = ["Taps", "frozen_array", "kernel_histogram"]
 
@@ -29,17 +39,6 @@ def frozen_array(values: Any, dtype: type, name: str) -> npt.NDArray[Any]:
 class Taps:
     """The connections of a layer: for each neuron its inputs, in increasing order.
 
-    Parameters
-    ----------
-    width : int
-        Number of inputs to choose from.
-    starts : array of int
-        Neuron *n* has the taps from ``starts[n]`` to ``starts[n + 1]``.
-    indices : array of int
-        The inputs tapped.
-    inverted : array of bool
-        Taps that read the complement of their input. Costs nothing in hardware.
-
     Examples
     --------
     >>> taps = Taps.from_dense(np.array([[1, 0, 1], [0, 0, 0]]))
@@ -47,9 +46,27 @@ class Taps:
     (2, [2, 0], [0, 2])
     """
 
+    #: In the JSON view, which lists the taps of each neuron.
+    schema: ClassVar[Schema] = {
+        "description": "For each neuron the inputs it is wired to, increasing; of a convolution, "
+        "position · channels + channel.",
+        **object_of(
+            width={"type": "integer", "minimum": 1},
+            inputs=list_of(list_of({"type": "integer", "minimum": 0}), minItems=1),
+            inverted={
+                "description": "Which taps read the complement of their input; null if none does.",
+                "oneOf": [{"type": "null"}, list_of(BOOLEANS)],
+            },
+        ),
+    }
+
+    #: Number of inputs to choose from.
     width: int
+    #: Neuron *n* has the taps from ``starts[n]`` to ``starts[n + 1]``.
     starts: Int
+    #: The inputs tapped.
     indices: npt.NDArray[np.uint32]
+    #: Taps that read the complement of their input. Costs nothing in hardware.
     inverted: Bool
 
     def __post_init__(self) -> None:
@@ -84,10 +101,18 @@ class Taps:
     @classmethod
     def from_dense(cls, weights: npt.NDArray[Any]) -> "Taps":
         """Make taps of a matrix (neurons, inputs) of 0, 1 and, for complements, −1."""
-        neurons, indices = np.nonzero(weights)
-        starts = np.concatenate([[0], np.cumsum(np.bincount(neurons, minlength=len(weights)))])
-        inverted = weights[neurons, indices] < 0
-        return cls(weights.shape[1], starts, indices.astype(np.uint32), inverted)
+        return cls.from_windows(weights[:, None, :])
+
+    @classmethod
+    def from_windows(cls, weights: npt.NDArray[Any], groups: int = 1) -> "Taps":
+        """Make taps of a window: weights are (neurons, positions, channels of a group)."""
+        neurons, positions, per_group = weights.shape
+        channels = per_group * groups
+        neuron, position, channel = np.nonzero(weights)
+        starts = np.concatenate([[0], np.cumsum(np.bincount(neuron, minlength=neurons))])
+        index = position * channels + neuron * groups // neurons * per_group + channel
+        inverted = weights[neuron, position, channel] < 0
+        return cls(channels * positions, starts, index.astype(np.uint32), inverted)
 
     def describe(self, write: Write) -> dict[str, Any]:
         """Return the taps as plain values, arrays as ``write`` has them."""

@@ -1,6 +1,6 @@
 """The netlist as plain JSON, for people and programs that come from elsewhere.
 
-``view.schema.json`` beside this file is its schema; docs/netlist.md tells what it means.
+:func:`view_schema` puts its schema together; docs/netlist.md tells what it means.
 """
 
 import json
@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from sbnn_hw.errors import ModelRejected
+from sbnn_hw.errors import ModelRejected, naming
 from sbnn_hw.files import opened_model, write_atomically
 from sbnn_hw.netlist import file
-from sbnn_hw.netlist.form import Array, Damaged, get
+from sbnn_hw.netlist.form import Array, Damaged, Schema, get, list_of, object_of
 from sbnn_hw.netlist.network import Network
+from sbnn_hw.netlist.operation import OPERATIONS, Operation
 
-__all__ = ["FORMAT", "VERSION", "from_view", "load_view", "save_view", "schema_path", "to_view"]
+__all__ = ["FORMAT", "VERSION", "from_view", "load_view", "save_view", "to_view", "view_schema"]
 
 FORMAT = "sbnn-hw netlist view"
 VERSION = 1
@@ -25,9 +26,63 @@ VERSION = 1
 LARGEST = 256 << 20
 
 
-def schema_path() -> Path:
-    """Return where the JSON schema lies."""
-    return Path(__file__).with_name("view.schema.json")
+def view_schema() -> Schema:
+    """Return the JSON Schema of views; each operation says what its own description holds."""
+    sizes = [{"minItems": count, "maxItems": count} for count in (1, 3)]
+    pixels = object_of(
+        shape={**list_of({"type": "integer", "minimum": 1}), "oneOf": sizes},
+        bits={"type": "integer", "minimum": 1, "maximum": 62},
+        signed={"type": "boolean"},
+        scan={"enum": ["raster", "vector"]},
+    )
+    digest = {
+        "description": "SHA-256 of what decides what the network computes. Left out by those who "
+        "write views themselves.",
+        "type": "string",
+        "pattern": "^[0-9a-f]{64}$",
+    }
+    meaning = {
+        "description": "What classes and columns are called, and how values become integers. It "
+        "changes nothing that the network computes.",
+        "type": "object",
+    }
+    stages = [{"$ref": f"#/$defs/{kind}"} for kind in OPERATIONS]
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": "urn:sbnn-hw:netlist-view:1",
+        "title": "The view of an sbnn-hw netlist",
+        "description": "An integer network of popcount-and-threshold neurons. docs/netlist.md "
+        "tells what it computes. What no schema can say (sizes that fit each other, thresholds "
+        "within reach) is checked when it is read.",
+        **object_of(
+            {"digest": digest, "meaning": meaning},
+            format={"const": FORMAT},
+            version={"const": VERSION},
+            input={
+                "description": "What the network receives: raw pixels, row by row, channels "
+                "together.",
+                **pixels,
+            },
+            stages=list_of({"oneOf": stages}, minItems=1),
+        ),
+        "$defs": {kind: _stage_schema(operation) for kind, operation in OPERATIONS.items()},
+    }
+
+
+def _stage_schema(operation: type[Operation]) -> Schema:
+    count, source = operation.arity, {"type": "integer", "minimum": -1}
+    naturals = list_of({"type": "integer", "minimum": 0})
+    return object_of(
+        name={"type": "string", "pattern": "^[a-z][a-z0-9_]{0,62}$"},
+        sources={
+            "description": "The stages it receives from, by number; -1 is the network's input.",
+            **list_of(source, minItems=count, maxItems=count),
+        },
+        operation=object_of(kind={"const": operation.kind}, **operation.schema),
+        ones={"type": ["integer", "null"], "minimum": 0},
+        kernels={"oneOf": [{"type": "null"}, naturals]},
+        absent=naturals,
+    )
 
 
 def to_view(network: Network) -> dict[str, Any]:
@@ -143,7 +198,5 @@ def load_view(path: str | Path) -> Network:
         raise ModelRejected(f"{path} is not text (byte {error.start:,})") from None
     except (ValueError, RecursionError) as error:
         raise ModelRejected(f"{path} is not JSON ({error})") from None
-    try:
+    with naming(f"{path}: "):
         return from_view(view)
-    except ModelRejected as error:
-        raise ModelRejected(f"{path}: {error}") from None

@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from sbnn_hw.errors import ModelRejected
-from sbnn_hw.netlist.form import Damaged, get
+from sbnn_hw.netlist.form import Arrays, Damaged, Schema, Write, get, list_of, object_of
 
 __all__ = ["Borders", "Window", "find_borders"]
 
@@ -16,6 +16,13 @@ __all__ = ["Borders", "Window", "find_borders"]
 @dataclass(frozen=True)
 class Window:
     """The geometry of a convolution or pool: pairs of (rows, columns)."""
+
+    schema: ClassVar[Schema] = object_of(
+        **dict.fromkeys(
+            ("kernel", "stride", "padding"),
+            list_of({"type": "integer", "minimum": 0}, minItems=2, maxItems=2),
+        )
+    )
 
     kernel: tuple[int, int]
     stride: tuple[int, int] = (1, 1)
@@ -35,12 +42,12 @@ class Window:
         if self.padding[0] >= self.kernel[0] or self.padding[1] >= self.kernel[1]:
             raise ModelRejected(f"Padding must be smaller than the kernel, not {self}")
 
-    def describe(self) -> dict[str, Any]:
-        """Return the window as plain values."""
+    def describe(self, write: Write) -> dict[str, Any]:
+        """Return the window as plain values; it has no arrays."""
         return {name: list(getattr(self, name)) for name in ("kernel", "stride", "padding")}
 
     @classmethod
-    def read(cls, text: Any) -> "Window":
+    def read(cls, text: Any, read: Arrays) -> "Window":
         """Make a window of its description."""
         pairs = []
         for key in ("kernel", "stride", "padding"):

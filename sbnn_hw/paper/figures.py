@@ -3,18 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from sbnn_hw.bops import entropy
-from sbnn_hw.files import write_atomically
+from sbnn_hw.drawing import new_figure, save_figure
 from sbnn_hw.paper.distortion import Errors, gaussian_errors, sample_errors
 from sbnn_hw.paper.measured import LayerKernels, Measured
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 __all__ = ["Panel", "draw_distortion", "draw_kernels", "panels_of"]
 
@@ -49,7 +45,7 @@ def draw_kernels(panels: Sequence[Panel], folder: Path) -> list[Path]:
     """Draw each layer's share of kernels by Hamming weight, one panel a network."""
     ordered = sorted(panels, key=lambda panel: panel.sparsity)
     deepest = max(len(panel.layers) for panel in ordered)
-    figure = _figure(max(4.2, 0.5 + (0.8 + 0.22 * deepest) * len(ordered)), 4.2)
+    figure = new_figure(max(4.2, 0.5 + (0.8 + 0.22 * deepest) * len(ordered)), 4.2)
     axes = np.atleast_1d(figure.subplots(1, len(ordered), sharey=True))
     for axis, panel in zip(axes, ordered, strict=True):
         histograms = np.array([layer.histogram for layer in panel.layers], np.float64)
@@ -75,7 +71,7 @@ def draw_kernels(panels: Sequence[Panel], folder: Path) -> list[Path]:
         ncols=len(_WEIGHTS),
         frameon=False,
     )
-    return _save(figure, folder / "kernels")
+    return save_figure(figure, folder / "kernels")
 
 
 def draw_distortion(
@@ -91,7 +87,7 @@ def draw_distortion(
         colour = _COLOURS[number % len(_COLOURS)]
         curves[name] = (sample_errors(weights, shares.tolist()), colour)
 
-    figure = _figure(10.5, 4.4)
+    figure = new_figure(10.5, 4.4)
     over_sparsity, over_rate = figure.subplots(1, 2, sharey=True)
     rates = np.array([entropy(p) for p in shares])
     for axis, x in ((over_sparsity, 100 * (1 - shares)), (over_rate, rates)):
@@ -122,31 +118,4 @@ def draw_distortion(
     over_sparsity.set_ylim(0, 1.05)
     over_rate.set_xlabel("h(p), bits per weight")
     over_sparsity.legend(fontsize=8, loc="lower right")
-    return _save(figure, folder / "distortion")
-
-
-def _figure(width: float, height: float) -> "Figure":
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
-
-
-def _save(figure: "Figure", stem: Path) -> list[Path]:
-    """Write PNG and SVG; the same figure gives the same bytes."""
-    import matplotlib as mpl
-
-    paths = []
-    with mpl.rc_context({"svg.hashsalt": "sbnn-hw", "svg.fonttype": "none"}):
-        for kind, metadata in (("png", {"Software": None}), ("svg", {"Date": None})):
-            path = stem.with_suffix(f".{kind}")
-            write_atomically(
-                path,
-                lambda file, kind=kind, metadata=metadata: figure.savefig(  # type: ignore[misc]
-                    file, format=kind, dpi=130, metadata=metadata
-                ),
-            )
-            paths.append(path)
-    return paths
+    return save_figure(figure, folder / "distortion")

@@ -99,14 +99,7 @@ LAYOUTS = (
             **{key: f"{label}*" for key, label in _SUBBIT.items()},
             **_sparsities(50, 95, 96, 97, 98, 99),
         },
-        (
-            _TOP1,
-            _DELTA,
-            Column("bops_pr", "BOPs PR"),
-            Column("bparams_pr", "BParams PR"),
-            _K0,
-            _K1,
-        ),
+        (_TOP1, _DELTA, Column("bops_pr", "BOPs PR"), Column("bparams_pr", "BParams PR"), _K0, _K1),
         "reactnet18",
     ),
     Layout(

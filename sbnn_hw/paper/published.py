@@ -1,12 +1,12 @@
 """Read published numbers, digits as printed; refuse what belongs to no table."""
 
-import tomllib
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from sbnn_hw.errors import UsageError
+from sbnn_hw.files import read_toml
 from sbnn_hw.paper.layout import LAYOUTS
 
 __all__ = ["SHIPPED", "Number", "Published", "Source", "load_published"]
@@ -68,15 +68,7 @@ class _Wrong(Exception):
 
 
 def _read(path: Path) -> dict[str, Any]:
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not text"
-        raise UsageError(f"Cannot read published numbers from {path}: {reason}") from None
-    try:
-        content = tomllib.loads(text, parse_float=Decimal)
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{path} is not TOML: {error}") from None
+    content = read_toml(path, "published numbers", parse_float=Decimal)
     unknown = sorted(content.keys() - {"sources", "numbers"})
     if unknown:
         raise UsageError(f"{path}: published numbers have sources and numbers, not {unknown[0]!r}")

@@ -241,11 +241,7 @@ def _ablation(maker: _Maker) -> tuple[str, ...]:
             maker.measure(row, f"top1{by}", runs, "accuracy")
             maker.measure(row, f"ones{by}", runs, "ones")
             used += runs
-    return (
-        *maker.check_deltas(),
-        _ABOUT_ABLATION,
-        maker.about_runs(tuple(used)),
-    )
+    return (*maker.check_deltas(), _ABOUT_ABLATION, maker.about_runs(tuple(used)))
 
 
 _ABOUT_ABLATION = (

@@ -28,20 +28,13 @@ MOST_BITS = 4096
 
 @dataclass(frozen=True, eq=False)
 class Constant:
-    """A tensor of exact numbers.
+    """A tensor of exact numbers."""
 
-    Parameters
-    ----------
-    codes : array of int
-        For each element its place in the numbers.
-    numbers : array of double, or tuple of Fraction
-        The different numbers; doubles that are exact, until something needs more.
-    kind : str
-        The type of integers, such as ``int64``, which wrap and truncate; empty for floats.
-    """
-
+    #: For each element its place in the numbers.
     codes: Codes
+    #: The different numbers; doubles that are exact, until something needs more.
     numbers: npt.NDArray[np.float64] | tuple[Fraction, ...]
+    #: The type of integers, such as ``int64``, which wrap and truncate; empty for floats.
     kind: str = ""
 
     @classmethod

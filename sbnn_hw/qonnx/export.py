@@ -6,6 +6,7 @@ What the importer could find in two ways is said in the file's metadata.
 """
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,25 +16,10 @@ import numpy.typing as npt
 
 from sbnn_hw.errors import ModelRejected
 from sbnn_hw.files import write_atomically
-from sbnn_hw.netlist import (
-    INPUT,
-    Conv2d,
-    Edge,
-    Encode,
-    Flatten,
-    Layer,
-    Levels,
-    Linear,
-    MaxPool2d,
-    Network,
-    Scores,
-    Stage,
-    Taps,
-    Window,
-)
+from sbnn_hw.netlist import INPUT, Constants, Edge, Layer, Network, Taps, Window
 from sbnn_hw.qonnx.read import DOMAINS, HINT, require_onnx
 
-__all__ = ["export_network", "save_network"]
+__all__ = ["Exported", "Exporting", "Writer", "export_network", "exports", "save_network"]
 
 Array = npt.NDArray[Any]
 
@@ -54,9 +40,13 @@ def export_network(network: Network) -> bytes:
 
     if network.input.bits != 8:
         raise ModelRejected(f"Pixels must have 8 bits to be exported, not {network.input.bits}")
-    writer = _Writer(network)
-    for number, stage in enumerate(network.stages):
-        writer.add(number, stage)
+    parts = _parts(network)
+    writer = Writer(max(part.largest for part in parts))
+    tensors = {INPUT: writer.tensor}
+    for number, (stage, part) in enumerate(zip(network.stages, parts, strict=True)):
+        writer.tensor = tensors[stage.sources[0]]
+        part.write(writer)
+        tensors[number] = writer.tensor
     scores = helper.make_tensor_value_info(writer.tensor, writer.kind, [1, network.classes])
     shape = _onnx_shape(network.input)
     image = helper.make_tensor_value_info("image", writer.kind, [1, *shape])
@@ -85,55 +75,24 @@ def _onnx_shape(edge: Edge) -> list[int]:
     return [channels, height, width]
 
 
-@dataclass(frozen=True, eq=False)
-class _Sum:
-    """A layer as real neurons: they fire iff weights·x, padding included, reaches the level.
+class Writer:
+    """Collects nodes and constants; ``tensor`` is what the next node reads.
 
-    There is a level for each neuron, or for each place in each neuron's map.
+    No number that occurs in the network is above ``largest``.
     """
 
-    weights: Array
-    level: npt.NDArray[np.float64]
-    padding: float = 0.0
-
-
-class _Writer:
-    def __init__(self, network: Network) -> None:
+    def __init__(self, largest: float) -> None:
         from onnx import TensorProto
 
-        self.network = network
+        if largest >= 2**50:
+            raise ModelRejected("its sums are too large to be exact in float64")
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
-        self.kinds: dict[str, str] = {}
-        self.hints: dict[str, tuple[int, int]] = {}
         self.tensor = "image"
-        known = _constants(network)
-        self.sums = {
-            stage.name: _sum_of(network, number, known)
-            for number, stage in enumerate(network.stages)
-            if isinstance(stage.operation, Layer)
-        }
-        exact = max([0.0, *map(self._largest, range(len(network.stages)))])
-        if exact >= 2**50:
-            raise ModelRejected("its sums are too large to be exact in float64")
-        self.dtype = np.dtype(np.float32 if exact < 2**22 else np.float64)
-        self.kind = TensorProto.FLOAT if exact < 2**22 else TensorProto.DOUBLE
-        self.kinds["image"] = "UINT8"
-
-    def _largest(self, number: int) -> float:
-        """Return a bound of the numbers that occur in a stage."""
-        stage, edge = self.network.stages[number], self.network.edge_into(number)
-        if isinstance(stage.operation, Scores):
-            scores = stage.operation
-            reach = (scores.taps.fan_in * edge.maximum).max(initial=0) << (scores.shift + 1)
-            return float(reach + np.abs(scores.offsets).max())
-        if stage.name not in self.sums:
-            return 0.0
-        found = self.sums[stage.name]
-        size = np.abs(found.weights).reshape(len(found.level), -1).sum(axis=1)
-        return float((2 * size * edge.maximum).max() + np.abs(found.level).max())
-
-    # Parts
+        self.kinds = {self.tensor: "UINT8"}
+        self.hints: dict[str, tuple[int, int]] = {}
+        self.dtype = np.dtype(np.float32 if largest < 2**22 else np.float64)
+        self.kind = TensorProto.FLOAT if largest < 2**22 else TensorProto.DOUBLE
 
     def constant(self, name: str, array: Array, kind: str | None = None) -> str:
         from onnx import numpy_helper
@@ -158,60 +117,7 @@ class _Writer:
         self.node(f"{name}_sign", "BipolarQuant", self.constant(f"{name}_one", np.ones(1)))
         self.kinds[self.tensor] = "BIPOLAR"
 
-    # Stages
-
-    def add(self, number: int, stage: Stage) -> None:
-        edge, name, operation = self.network.edge_into(number), stage.name, stage.operation
-        match operation:
-            case Encode():
-                self._encode(name, operation, edge)
-            case Levels():
-                self._levels(name, operation)
-            case Flatten():
-                if len(edge.shape) == 3:
-                    self.node(f"{name}_last", "Transpose", perm=[0, 2, 3, 1])
-                    shape = self.constant(f"{name}_shape", np.array([0, edge.size], np.int64))
-                    self.node(name, "Reshape", shape)
-            case MaxPool2d():
-                self._pool(name, operation)
-            case Linear():
-                found = self.sums[name]
-                weights = self._weights(name, found.weights[:, 0].T)
-                self.node(name, "MatMul", weights)
-                self._close(name, operation, found, ())
-            case Conv2d():
-                self._convolution(name, operation, edge)
-            case Scores():
-                self._scores(name, operation, edge)
-
-    def _encode(self, name: str, encoder: Encode, edge: Edge) -> None:
-        channels, planes = encoder.thresholds.shape
-        if planes > 1:
-            repeat = np.repeat(np.arange(channels), planes)
-            self.node(f"{name}_repeat", "Gather", self.constant(f"{name}_of", repeat), axis=1)
-        around = (1, 1) if len(edge.shape) == 3 else ()
-        levels = (encoder.thresholds - 0.5).reshape(1, -1, *around)
-        self.node(name, "Sub", self.constant(f"{name}_levels", levels))
-        self.sign(name)
-
-    def _levels(self, name: str, levels: Levels) -> None:
-        # The pixel from which on each level is reached.
-        steps = np.searchsorted(levels.table, np.arange(1, levels.table[-1] + 1))
-        kind = f"UINT{int(levels.table[-1]).bit_length()}"
-        thresholds = self.constant(f"{name}_steps", steps[None].astype(np.float64), "UINT8")
-        self.node(name, "MultiThreshold", thresholds, out_dtype=kind)
-        self.kinds[self.tensor] = kind
-
-    def _pool(self, name: str, pool: MaxPool2d) -> None:
-        signs = np.where(pool.all_of, -1.0, 1.0).reshape(1, -1, 1, 1)
-        turned = pool.all_of.any()
-        if turned:
-            self.node(f"{name}_turn", "Mul", self.constant(f"{name}_signs", signs))
-        self.node(name, "MaxPool", **_window(pool.window))
-        if turned:
-            self.node(f"{name}_back", "Mul", f"{name}_signs")
-
-    def _weights(self, name: str, weights: Array) -> str:
+    def weights(self, name: str, weights: Array) -> str:
         values = set(np.unique(weights).tolist())
         kinds = (({-1.0, 1.0}, "BIPOLAR"), ({0.0, 1.0}, "BINARY"), ({-1.0, 0.0, 1.0}, "TERNARY"))
         kind = next((kind for allowed, kind in kinds if values <= allowed), None)
@@ -220,41 +126,171 @@ class _Writer:
             kind = f"INT{most.bit_length() + 1}"
         return self.constant(f"{name}_weights", weights, kind)
 
-    def _convolution(self, name: str, conv: Conv2d, edge: Edge) -> None:
-        found = self.sums[name]
+
+# Operations, one function for each kind
+
+
+@dataclass(frozen=True, eq=False)
+class Exporting:
+    """A stage that is exported, what it receives, and which channels of that are constant."""
+
+    name: str
+    operation: Any
+    edge: Edge
+    before: Constants
+
+
+@dataclass(frozen=True, eq=False)
+class Exported:
+    """How a stage is written, and a bound of the numbers that occur in it."""
+
+    write: Callable[[Writer], None]
+    largest: float = 0.0
+
+
+#: Exports a stage.
+Export = Callable[[Exporting], Exported]
+
+#: By the kind of an operation, the function that exports it.
+EXPORTS: dict[str, Export] = {}
+
+
+def exports(kind: str) -> Callable[[Export], Export]:
+    """Enter a function as the export of an operation."""
+
+    def enter(export: Export) -> Export:
+        EXPORTS[kind] = export
+        return export
+
+    return enter
+
+
+def _parts(network: Network) -> list[Exported]:
+    parts = []
+    known = {INPUT: Constants.none(network.input.channels)}
+    for number, stage in enumerate(network.stages):
+        operation, edges = stage.operation, network.edges_into(number)
+        if operation.kind not in EXPORTS:
+            raise ModelRejected(
+                f"Stage {stage.name}: the operation {operation.kind!r} cannot be exported to ONNX"
+            )
+        before = [known[source] for source in stage.sources]
+        known[number] = operation.constants(*before, *edges)
+        parts.append(EXPORTS[operation.kind](Exporting(stage.name, operation, edges[0], before[0])))
+    return parts
+
+
+@exports("encode")
+def _encode(place: Exporting) -> Exported:
+    name, thresholds = place.name, place.operation.thresholds
+
+    def write(writer: Writer) -> None:
+        channels, planes = thresholds.shape
+        if planes > 1:
+            repeat = writer.constant(f"{name}_of", np.repeat(np.arange(channels), planes))
+            writer.node(f"{name}_repeat", "Gather", repeat, axis=1)
+        around = (1, 1) if len(place.edge.shape) == 3 else ()
+        levels = (thresholds - 0.5).reshape(1, -1, *around)
+        writer.node(name, "Sub", writer.constant(f"{name}_levels", levels))
+        writer.sign(name)
+
+    return Exported(write)
+
+
+@exports("levels")
+def _levels(place: Exporting) -> Exported:
+    name, table = place.name, place.operation.table
+
+    def write(writer: Writer) -> None:
+        # The pixel from which on each level is reached.
+        steps = np.searchsorted(table, np.arange(1, table[-1] + 1))
+        kind = f"UINT{int(table[-1]).bit_length()}"
+        thresholds = writer.constant(f"{name}_steps", steps[None].astype(np.float64), "UINT8")
+        writer.node(name, "MultiThreshold", thresholds, out_dtype=kind)
+        writer.kinds[writer.tensor] = kind
+
+    return Exported(write)
+
+
+@exports("flatten")
+def _flatten(place: Exporting) -> Exported:
+    name, edge = place.name, place.edge
+
+    def write(writer: Writer) -> None:
+        if len(edge.shape) == 3:
+            writer.node(f"{name}_last", "Transpose", perm=[0, 2, 3, 1])
+            shape = writer.constant(f"{name}_shape", np.array([0, edge.size], np.int64))
+            writer.node(name, "Reshape", shape)
+
+    return Exported(write)
+
+
+@exports("max_pool2d")
+def _pool(place: Exporting) -> Exported:
+    name, pool = place.name, place.operation
+
+    def write(writer: Writer) -> None:
+        signs = np.where(pool.all_of, -1.0, 1.0).reshape(1, -1, 1, 1)
+        turned = pool.all_of.any()
+        if turned:
+            writer.node(f"{name}_turn", "Mul", writer.constant(f"{name}_signs", signs))
+        writer.node(name, "MaxPool", **_window(pool.window))
+        if turned:
+            writer.node(f"{name}_back", "Mul", f"{name}_signs")
+
+    return Exported(write)
+
+
+@exports("linear")
+def _linear(place: Exporting) -> Exported:
+    name, layer, found = place.name, place.operation, _sum_of(place)
+
+    def write(writer: Writer) -> None:
+        writer.node(name, "MatMul", writer.weights(name, found.weights[:, 0].T))
+        _close(writer, name, layer, found, ())
+
+    return Exported(write, found.largest(place.edge))
+
+
+@exports("conv2d")
+def _convolution(place: Exporting) -> Exported:
+    name, conv, found = place.name, place.operation, _sum_of(place)
+
+    def write(writer: Writer) -> None:
         window = conv.window
         if any(window.padding) and found.padding:
             rows, columns = window.padding
-            pads = self.constant(
+            pads = writer.constant(
                 f"{name}_pads", np.array([0, 0, rows, columns, 0, 0, rows, columns], np.int64)
             )
-            value = self.constant(f"{name}_border", np.array(found.padding))
-            self.node(f"{name}_pad", "Pad", pads, value, mode="constant")
+            value = writer.constant(f"{name}_border", np.array(found.padding))
+            writer.node(f"{name}_pad", "Pad", pads, value, mode="constant")
             window = Window(window.kernel, window.stride)
         shaped = found.weights.reshape(len(conv.taps), *window.kernel, -1).transpose(0, 3, 1, 2)
-        weights = self._weights(name, shaped)
-        self.node(name, "Conv", weights, group=conv.groups, **_window(window))
-        self._close(name, conv, found, (1, 1))
+        weights = writer.weights(name, shaped)
+        writer.node(name, "Conv", weights, group=conv.groups, **_window(window))
+        _close(writer, name, conv, found, (1, 1))
 
-    def _close(self, name: str, layer: Layer, found: _Sum, around: tuple[int, ...]) -> None:
-        level = found.level.reshape(1, -1, *around) if found.level.ndim == 1 else found.level[None]
-        self.node(f"{name}_level", "Sub", self.constant(f"{name}_levels", level))
-        if layer.flips.any():
-            signs = np.where(layer.flips, -1.0, 1.0).reshape(1, -1, *around)
-            self.node(f"{name}_turn", "Mul", self.constant(f"{name}_signs", signs))
-        self.sign(name)
-        self.hints[name] = (layer.xi, layer.k)
+    return Exported(write, found.largest(place.edge))
 
-    def _scores(self, name: str, scores: Scores, edge: Edge) -> None:
+
+@exports("scores")
+def _scores(place: Exporting) -> Exported:
+    name, scores, maximum = place.name, place.operation, place.edge.maximum
+    reach = (scores.taps.fan_in * maximum).max(initial=0) << (scores.shift + 1)
+
+    def write(writer: Writer) -> None:
         signs = _dense(scores.taps) * (-1 if scores.negative else 1)
         unit = 1 << scores.shift
         offsets = scores.offsets.astype(np.float64)
-        if edge.maximum > 1:  # p, of which the score has 2p − maximum
-            offsets = offsets - signs.sum(axis=1) * float(edge.maximum * unit)
+        if maximum > 1:  # p, of which the score has 2p − maximum
+            offsets = offsets - signs.sum(axis=1) * float(maximum * unit)
             unit *= 2
-        self.node(name, "MatMul", self._weights(name, signs.T * float(unit)))
-        self.node(f"{name}_offset", "Add", self.constant(f"{name}_offsets", offsets[None]))
-        self.hints[name] = (0, scores.shift)
+        writer.node(name, "MatMul", writer.weights(name, signs.T * float(unit)))
+        writer.node(f"{name}_offset", "Add", writer.constant(f"{name}_offsets", offsets[None]))
+        writer.hints[name] = (0, scores.shift)
+
+    return Exported(write, float(reach + np.abs(scores.offsets).max()))
 
 
 def _window(window: Window) -> dict[str, Any]:
@@ -274,60 +310,52 @@ def _dense(taps: Taps) -> npt.NDArray[np.float64]:
 # Layers as real neurons
 
 
-def _constants(network: Network) -> list[Array]:
-    """Return for each stage the bit that each of its channels always has, or −1."""
-    found: list[Array] = []
-    for number, stage in enumerate(network.stages):
-        edge, source = network.edge_into(number), stage.sources[0]
-        before = found[source] if source != INPUT else np.full(edge.channels, -1)
-        match stage.operation:
-            case Layer() as layer:
-                low, high = layer.reach(edge)
-                always = (layer.thresholds <= low).all(axis=0)
-                never = (layer.thresholds > high).all(axis=0)
-                bits = np.where(always, 1, 0) ^ layer.flips
-                found.append(np.where(always | never, bits, -1))
-            case MaxPool2d():
-                found.append(before)
-            case Flatten():
-                found.append(np.tile(before, edge.size // edge.channels))
-            case _:
-                found.append(np.full(network.edge_from(number).channels, -1))
-    return found
+@dataclass(frozen=True, eq=False)
+class _Sum:
+    """A layer as real neurons: they fire iff weights·x, padding included, reaches the level.
+
+    There is a level for each neuron, or for each place in each neuron's map.
+    """
+
+    weights: Array
+    level: npt.NDArray[np.float64]
+    padding: float = 0.0
+
+    def largest(self, edge: Edge) -> float:
+        """Return a bound of the numbers that occur."""
+        size = np.abs(self.weights).reshape(len(self.level), -1).sum(axis=1)
+        return float((2 * size * edge.maximum).max() + np.abs(self.level).max())
 
 
-def _sum_of(network: Network, number: int, known_bits: list[Array]) -> _Sum:
+def _close(writer: Writer, name: str, layer: Layer, found: _Sum, around: tuple[int, ...]) -> None:
+    """Write the comparison of sums with their level."""
+    level = found.level.reshape(1, -1, *around) if found.level.ndim == 1 else found.level[None]
+    writer.node(f"{name}_level", "Sub", writer.constant(f"{name}_levels", level))
+    if layer.flips.any():
+        signs = np.where(layer.flips, -1.0, 1.0).reshape(1, -1, *around)
+        writer.node(f"{name}_turn", "Mul", writer.constant(f"{name}_signs", signs))
+    writer.sign(name)
+    writer.hints[name] = (layer.xi, layer.k)
+
+
+def _sum_of(place: Exporting) -> _Sum:
     """Return weights and a level that decide as a layer does, whatever border a window is at."""
-    stage, edge = network.stages[number], network.edge_into(number)
-    layer = stage.operation
-    assert isinstance(layer, Layer)
-    pattern = _dense(layer.taps)
-    groups = layer.groups if isinstance(layer, Conv2d) else 1
-    channels = edge.channels
-    if isinstance(layer, Conv2d):
-        pattern = pattern.reshape(len(layer.taps), layer.window.size, groups, -1)
-        own = np.arange(len(layer.taps)) * groups // len(layer.taps)
-        pattern = pattern[np.arange(len(layer.taps)), :, own]
-        valid = layer.borders(edge).valid
-    else:
-        pattern = pattern[:, None, :]
-        valid = np.ones((1, 1), bool)
+    layer, edge, before = place.operation, place.edge, place.before
+    neurons, groups = len(layer.taps), layer.groups
+    own = np.arange(neurons) * groups // neurons
+    pattern = _dense(layer.taps).reshape(neurons, layer.positions, groups, -1)
+    pattern = pattern[np.arange(neurons), :, own]
+    valid = layer.borders(edge).valid
     weights = pattern * 2.0**layer.k + layer.xi
     # What is constant is not in the thresholds; here it is an input as any other.
-    ones = np.zeros(channels)
-    source = stage.sources[0]
-    if len(layer.fixed):
-        before = known_bits[source] if source != INPUT else np.full(channels, -1)
-        padded = isinstance(layer, Conv2d) and layer.border == "minus" and any(layer.window.padding)
-        if (before[layer.fixed] < 0).any() or (padded and (before[layer.fixed] > 0).any()):
-            raise ModelRejected(
-                f"Stage {stage.name} does not count some inputs that are not constant, which ONNX "
-                f"has no weights for; fold the model again"
-            )
-        ones[layer.fixed] = before[layer.fixed]
-    known = ones.reshape(groups, -1).sum(axis=1)[
-        np.arange(len(layer.taps)) * groups // len(layer.taps)
-    ]
+    ones = np.zeros(edge.channels)
+    ones[layer.fixed] = before.value[layer.fixed]
+    if not before.known[layer.fixed].all() or (layer.pads_zeros and ones.any()):
+        raise ModelRejected(
+            f"Stage {place.name} does not count some inputs that are not constant, which ONNX "
+            f"has no weights for; fold the model again"
+        )
+    known = ones.reshape(groups, -1).sum(axis=1)[own]
     places = valid.sum(axis=1)[:, None]
     reached = layer.thresholds + layer.xi * places * known
     below = _greatest_below(layer, edge) + layer.xi * places * known
@@ -341,8 +369,9 @@ def _sum_of(network: Network, number: int, known_bits: list[Array]) -> _Sum:
     if edge.bits == 1:
         low, high = 2 * low - totals, 2 * high - totals
     options: tuple[float, ...] = (-1.0,) if edge.bits == 1 else (0.0,)
-    padded = isinstance(layer, Conv2d) and any(layer.window.padding)
-    if padded and isinstance(layer, Conv2d) and layer.border == "zero":
+    hangs_over = not valid.all()
+    padded = hangs_over or layer.pads_zeros
+    if hangs_over:
         # What means nothing, or one; the bit 0 and pixel 0 would be a border of minus.
         options = (0.0, 1.0) if edge.bits == 1 else (edge.maximum / 2, float(edge.maximum))
     for padding in options:
@@ -350,7 +379,6 @@ def _sum_of(network: Network, number: int, known_bits: list[Array]) -> _Sum:
         if (top < bottom).all():
             return _Sum(weights, _between(top, bottom), padding if padded else 0.0)
     # Constant inputs that were folded away count differently at each border.
-    assert isinstance(layer, Conv2d)
     shift = options[0] * margins
     levels = _between(low + shift, high + shift)[layer.borders(edge).of]
     return _Sum(weights, levels.transpose(2, 0, 1), options[0])
@@ -389,15 +417,11 @@ def _greatest_below(layer: Layer, edge: Edge) -> npt.NDArray[np.float64]:
 
 def _ranges(layer: Layer, edge: Edge, row: int, neuron: int) -> tuple[int, int]:
     """Return how large pc_S and pc_N − pc_S can be."""
-    at = layer.taps.of(neuron)
-    if isinstance(layer, Conv2d):
-        valid = layer.borders(edge).valid[row]
-        position = layer.taps.indices[at] // layer.channels
-        tapped = int(valid[position].sum())
-        per_group = layer.channels // layer.groups
-        group = neuron * layer.groups // len(layer.taps)
-        fixed = int((layer.fixed // per_group == group).sum())
-        counted = int(valid.sum()) * (per_group - fixed)
-    else:
-        tapped, counted = at.stop - at.start, layer.taps.width - len(layer.fixed)
+    valid = layer.borders(edge).valid[row]
+    position = layer.taps.indices[layer.taps.of(neuron)] // layer.channels
+    tapped = int(valid[position].sum())
+    per_group = layer.channels // layer.groups
+    group = neuron * layer.groups // len(layer.taps)
+    fixed = int((layer.fixed // per_group == group).sum())
+    counted = int(valid.sum()) * (per_group - fixed)
     return tapped * edge.maximum, (counted - tapped) * edge.maximum

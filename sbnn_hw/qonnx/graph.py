@@ -19,24 +19,15 @@ def shown(text: str, most: int = 80) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """An operator with the names of what it reads and makes.
+    """An operator with the names of what it reads and makes."""
 
-    Parameters
-    ----------
-    name : str
-        For people; the first output's name where the file gives none.
-    op : str
-        The operator.
-    inputs, outputs : tuple of str
-        Names of tensors; what is left out is empty, so that the others keep their places.
-    attributes : mapping
-        Plain values: numbers, strings, tuples of them; a tensor is a function that reads it.
-    """
-
+    #: For people; the first output's name where the file gives none.
     name: str
     op: str
+    #: Names of tensors; what is left out is empty, so that the others keep their places.
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    #: Plain values: numbers, strings, tuples of them; a tensor is a function that reads it.
     attributes: Mapping[str, Any]
 
     def refuse(self, reason: str) -> ModelRejected:

@@ -56,7 +56,7 @@ def linear(
     scale, ratio = _inputs(node, x, x.lane[order])
     # Scores of pixels are counted in half steps.
     hint = _with_unit(hint, [2 * s for s in scale] if scores and x.pixels is not None else scale)
-    found = _recognise(node, _times(matrix, scale), scores, hint, 1, _bits(x))
+    found = _recognise(node, _times(matrix, scale), scores, hint, 1)
     extra = _constant_part(found, ratio)
     return Pending(node.name, found, [extra])
 
@@ -97,7 +97,7 @@ def convolution(
     matrix = _times(matrix, scale, grouped[group_of][:, None, :])
     flat = matrix.reshaped(lambda codes: codes.reshape(outputs, -1))
     hint = _with_unit(hint, scale)
-    found = _recognise(node, flat, False, hint, groups, _bits(x))
+    found = _recognise(node, flat, False, hint, groups)
     padding = _padding(node, x, lane_of)
     border, extra = _borders(found, window, edge, ratio, padding, grouped, group_of)
     classes = find_borders(window, edge.shape[0], edge.shape[1]).of if border == "zero" else None
@@ -112,10 +112,6 @@ def _inputs(node: Node, x: Values, lanes: Int) -> tuple[Numbers, Numbers]:
         raise node.refuse("reads values that are scaled by zero")
     offset = [x.scale[n] * b + x.offset[n] for n in lanes]
     return scale, [o / s for o, s in zip(offset, scale, strict=True)]
-
-
-def _bits(x: Values) -> int:
-    return 1 if x.pixels is None else x.maximum.bit_length()
 
 
 def _with_unit(hint: Hint | None, scale: Numbers) -> Hint | None:
@@ -144,16 +140,10 @@ def _times(matrix: Constant, scale: Numbers, place: Int | None = None) -> Consta
 
 
 def _recognise(
-    node: Node, matrix: Constant, scores: bool, hint: Hint | None, groups: int, bits: int
+    node: Node, matrix: Constant, scores: bool, hint: Hint | None, groups: int
 ) -> Weights:
-    def halves(fan_in: Int, inputs: int) -> bool:
-        from sbnn_hw.rtl_gen.estimate import dense_costs
-
-        with_q, without = dense_costs(fan_in.tolist(), inputs, groups, bits)
-        return with_q < without
-
     try:
-        return recognise(matrix, scores=scores, hint=hint, halves=halves)
+        return recognise(matrix, scores=scores, hint=hint, groups=groups)
     except ModelRejected as error:
         raise node.refuse(str(error)) from None
 
@@ -229,23 +219,11 @@ def sums_of(
     return sums
 
 
-def taps_of(layer: Pending, edge: Edge) -> Taps:
+def taps_of(layer: Pending) -> Taps:
     """Return the taps of a layer, in the netlist's order."""
     pattern = layer.weights.pattern
-    if layer.window is None:
-        return Taps.from_dense(pattern)
-    outputs, channels = len(pattern), edge.channels
-    per_group = channels // layer.groups
-    shaped = pattern.reshape(outputs, layer.window.size, per_group)
-    neuron, position, channel = np.nonzero(shaped)
-    group = neuron * layer.groups // outputs
-    starts = np.concatenate([[0], np.cumsum(np.bincount(neuron, minlength=outputs))])
-    return Taps(
-        channels * layer.window.size,
-        starts,
-        (position * channels + group * per_group + channel).astype(np.uint32),
-        shaped[neuron, position, channel] < 0,
-    )
+    positions = 1 if layer.window is None else layer.window.size
+    return Taps.from_windows(pattern.reshape(len(pattern), positions, -1), layer.groups)
 
 
 def scores_of(node: Node, x: Sums) -> tuple[Fraction, Numbers]:

@@ -29,11 +29,7 @@ LARGEST = 256 << 20
 OPSETS = (9, 26)
 
 #: Where operators may come from, beside ONNX itself.
-DOMAINS = (
-    "qonnx.custom_op.general",
-    "finn.custom_op.general",
-    "onnx.brevitas",
-)
+DOMAINS = ("qonnx.custom_op.general", "finn.custom_op.general", "onnx.brevitas")
 
 #: The prefix of metadata that are ours.
 HINT = "sbnn_hw."

@@ -58,30 +58,21 @@ class Pad:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Values:
-    """Pixels or bits: an element of lane *l* is ``scale[l]·x + offset[l]``.
+    """Pixels or bits: an element of lane *l* is ``scale[l]·x + offset[l]``."""
 
-    Parameters
-    ----------
-    index : array of int
-        For each element of the tensor, without the batch, its place in the edge.
-    lane : array of int
-        For each element the lane it belongs to: its channel, unless something tells more apart.
-    pixels : str, optional
-        How pixels are fed, ``auto`` if that is not decided yet; None for bits. For pixels *x* is
-        what is fed; for bits it is −1 or +1.
-    maximum : int
-        The largest pixel.
-    integer : bool
-        Whether they are of an integer type still, which wraps and truncates.
-    """
-
+    #: For each element of the tensor, without the batch, its place in the edge.
     index: Int
+    #: For each element the lane it belongs to: its channel, unless something tells more apart.
     lane: Int
     scale: Numbers
     offset: Numbers
+    #: How pixels are fed, ``auto`` if that is not decided yet; None for bits. For pixels *x* is
+    #: what is fed; for bits it is −1 or +1.
     pixels: str | None = None
+    #: The largest pixel.
     maximum: int = 255
     pad: Pad | None = None
+    #: Whether they are of an integer type still, which wraps and truncates.
     integer: bool = False
 
     def scaled(self, constant: Constant) -> "Values":

@@ -1,6 +1,5 @@
 """Which weights a layer has: dense ±, pruned {0, ±}, or two values with their ξ."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -37,17 +36,9 @@ class Weights:
     least_k: int = 0
 
 
-def recognise(
-    matrix: Constant,
-    *,
-    scores: bool,
-    hint: Hint | None,
-    halves: Callable[[npt.NDArray[np.int64], int], bool],
-) -> Weights:
-    """Find the pattern, scales and ξ of weights (neurons, inputs).
+def recognise(matrix: Constant, *, scores: bool, hint: Hint | None, groups: int) -> Weights:
+    """Find the pattern, scales and ξ of weights (neurons, inputs), in so many groups of neurons.
 
-    ``halves`` tells from the least numbers of taps that neurons can have, and the number of
-    inputs, whether dense weights ± are cheaper with ξ = −1/2 than with every input tapped.
     Scores need the same scale in every class, and have no use for q.
     """
     hinted = _by_hint(matrix, hint) if hint is not None and not scores else None
@@ -62,7 +53,7 @@ def recognise(
         scale = [min(size, default=common) for size in sizes]
         signs = _signs(matrix)
         if not (signs == 0).any():
-            return _dense(signs, scale, scores, hint, halves)
+            return _dense(signs, scale, scores, hint, groups)
         return _pruned(signs, scale, scores)
     return _two_valued(matrix, values)
 
@@ -96,17 +87,16 @@ def _signs(matrix: Constant) -> npt.NDArray[np.int8]:
 
 
 def _dense(
-    signs: npt.NDArray[np.int8],
-    scale: list[Fraction],
-    scores: bool,
-    hint: Hint | None,
-    halves: Callable[[npt.NDArray[np.int64], int], bool],
+    signs: npt.NDArray[np.int8], scale: list[Fraction], scores: bool, hint: Hint | None, groups: int
 ) -> Weights:
-    ones = (signs > 0).sum(axis=1)
+    """Recognise ±c as ξ = −1/2, or as taps of either polarity: what takes fewer operations."""
     if hint is not None:  # scores have no ξ: what the file has tapped stays so
         half = hint.xi != 0
     else:
-        half = scores or halves(np.minimum(ones, signs.shape[1] - ones), signs.shape[1])
+        # An operation a tap, and one an input for the q that a group of neurons shares.
+        inputs, ones = signs.shape[1], (signs > 0).sum(axis=1)
+        with_q = int(np.minimum(ones, inputs - ones).sum()) + groups * inputs
+        half = scores or with_q < signs.size
     if half:
         # ±c = 2c·({0, 1} − 1/2); the netlist takes the sign with fewer taps by itself.
         return Weights((signs > 0).astype(np.int8), tuple(2 * c for c in scale), HALF)

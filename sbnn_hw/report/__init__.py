@@ -1,6 +1,6 @@
-"""The report of a build: its form, and one page that shows it."""
+"""The report of a build: what it holds, and one page that shows it."""
 
-from sbnn_hw.report.form import SCHEMA, check
 from sbnn_hw.report.page import render
+from sbnn_hw.report.schema import SCHEMA, Report
 
-__all__ = ["SCHEMA", "check", "render"]
+__all__ = ["SCHEMA", "Report", "render"]

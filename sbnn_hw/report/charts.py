@@ -69,11 +69,7 @@ def _text(x: float, y: float, look: str, *text: Child) -> Markup:
 
 
 def bar(
-    parts: Sequence[Bar],
-    *,
-    mark: float | None = None,
-    grid: Sequence[float] = (),
-    height: int = 18,
+    parts: Sequence[Bar], *, mark: float | None = None, grid: Sequence[float] = (), height: int = 18
 ) -> Markup:
     """Return a bar on a faint track, with thin lines and a mark across it if they are given.
 
@@ -152,15 +148,8 @@ def bin_counts(counts: dict[int, int], most_bars: int = MOST_BARS) -> Histogram:
 def histogram(data: Histogram, *, muted: int = 0, height: int = 96) -> Markup:
     """Return columns with a scale below and the highest count above its column.
 
-    Parameters
-    ----------
-    data : Histogram
-        What to draw.
-    muted : int
-        The first so many columns are drawn faint: they are not like the rest, and are cut where
-        they are higher than all of it.
-    height : int
-        Pixels of the highest column.
+    The first ``muted`` columns are drawn faint: they are not like the rest, and are cut where they
+    are higher than all of it. The highest column has ``height`` pixels.
     """
     columns, top = len(data.counts), 18
     peak = max(data.counts[muted:], default=0) or max(data.counts, default=0)

@@ -1,20 +1,47 @@
-"""The form of report.json: which fields there are, and what each may hold."""
+"""Records as JSON has them: read with every field checked, and written back.
+
+A record is a frozen dataclass. Each field is annotated with what it may hold and with a sentence
+that explains it. Its form, which reading and the documentation follow, is made from that.
+"""
 
 import math
+import types
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
-__all__ = ["FORM", "SCHEMA", "Each", "Field", "Maybe", "Record", "Table", "check"]
-
-#: Version of the form. It rises when a field goes or changes its meaning, not when one is added.
-SCHEMA = 1
+__all__ = [
+    "Count",
+    "Each",
+    "Field",
+    "Flag",
+    "Kind",
+    "Length",
+    "Maybe",
+    "Name",
+    "Number",
+    "Numerals",
+    "Part",
+    "Record",
+    "Saving",
+    "Share",
+    "Table",
+    "Text",
+    "Whole",
+    "count_of",
+    "form_of",
+    "number_of",
+    "plain",
+    "read",
+    "require",
+]
 
 
 @dataclass(frozen=True)
-class Field:
-    """A single value, and what it must be in words."""
+class Kind:
+    """A single value: its name or unit, what it must be in words, and whether a value is that."""
 
+    name: str
     words: str
     holds: Callable[[Any], bool]
 
@@ -27,10 +54,19 @@ class Maybe:
 
 
 @dataclass(frozen=True)
+class Field:
+    """A field of a record: its form, and the sentence that explains it."""
+
+    part: "Part"
+    words: str
+
+
+@dataclass(frozen=True)
 class Record:
     """An object whose fields are all there; more than these are let through."""
 
-    fields: Mapping[str, "Part"]
+    make: type
+    fields: Mapping[str, Field]
 
 
 @dataclass(frozen=True)
@@ -38,22 +74,28 @@ class Each:
     """A list of which every item has the same form."""
 
     item: "Part"
-    length: int | None = None
+    length: int | None
 
 
 @dataclass(frozen=True)
 class Table:
-    """An object whose names are free, or are numbers, and whose values have one form."""
+    """An object whose names are free within a kind, and whose values have one form."""
 
+    names: Kind
     value: "Part"
-    numbered: bool = False
 
 
-Part = Field | Maybe | Record | Each | Table
+Part = Kind | Maybe | Record | Each | Table
 
 
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+# What annotations are made of
+
+
+@dataclass(frozen=True)
+class Length:
+    """How many items a list must have."""
+
+    items: int
 
 
 def _is_whole(value: Any) -> bool:
@@ -61,232 +103,105 @@ def _is_whole(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    return math.isfinite(value) and value >= 0
+    return (_is_whole(value) or isinstance(value, float)) and math.isfinite(value)
 
 
-def _is_share_saved(value: Any) -> bool:
-    # Kernels with many ones take more than nine bits: the share saved can be below 0.
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return number and math.isfinite(value) and value <= 1
+def count_of(unit: str) -> Kind:
+    """Return the kind of whole numbers from 0 up in a unit."""
+    return Kind(unit, "a whole number from 0 up", lambda value: _is_whole(value) and value >= 0)
 
 
-_TEXT = Field("text", lambda value: isinstance(value, str))
-_NAME = Field("text that is not empty", lambda value: isinstance(value, str) and value != "")
-_FLAG = Field("true or false", lambda value: isinstance(value, bool))
-_COUNT = Field("a whole number from 0 up", _is_count)
-_WHOLE = Field("a whole number", _is_whole)
-_NUMBER = Field("a number from 0 up", _is_number)
-_SHARE = Field("a number from 0 to 1", lambda value: _is_number(value) and value <= 1)
-_SAVED = Field("a number up to 1", _is_share_saved)
-
-_CELLS = {
-    "luts": Maybe(_COUNT),
-    "ffs": Maybe(_COUNT),
-    # Half a block is a block of its own on some parts.
-    "bram": Maybe(_NUMBER),
-    "carries": Maybe(_COUNT),
-    "dsps": Maybe(_COUNT),
-}
-
-_FAN_IN = Record({"histogram": Table(_COUNT, numbered=True), "least": _COUNT, "most": _COUNT})
-
-_STAGE = Record(
-    {
-        "name": _NAME,
-        "kind": _NAME,
-        "width": Maybe(_COUNT),
-        "connections": Maybe(_COUNT),
-        "tables": Maybe(_COUNT),
-        "registers": Maybe(_COUNT),
-        "latency": Maybe(_COUNT),
-        "shape": Maybe(Each(_COUNT)),
-        "fan_in": Maybe(_FAN_IN),
-        "xi": Maybe(_WHOLE),
-        "k": Maybe(_COUNT),
-        "neurons": Maybe(_COUNT),
-    }
-)
-
-_AGREEMENT = Record(
-    {
-        "vectors": _COUNT,
-        "mismatches": _COUNT,
-        "images": Maybe(_TEXT),
-        "cycles": Maybe(_COUNT),
-        "stalls": Maybe(_FLAG),
-        "scores": Maybe(_FLAG),
-        "latency": Maybe(_COUNT),
-        "interval": Maybe(_NUMBER),
-        "violations": Maybe(_COUNT),
-    }
-)
-
-_KERNELS = Record(
-    {
-        "histogram": Each(_COUNT, length=10),
-        "k0": _SHARE,
-        "k1": _SHARE,
-        "bops_pr": _SAVED,
-        "sparse_pr": _SAVED,
-        "bparams_pr": _SAVED,
-    }
-)
-
-#: The whole report.
-FORM = Record(
-    {
-        "schema": _COUNT,
-        "model": _TEXT,
-        "network": _NAME,
-        "board": Maybe(_NAME),
-        "board_title": Maybe(_NAME),
-        "part": Maybe(_NAME),
-        "family": Maybe(_NAME),
-        "connections": _COUNT,
-        "weights": Maybe(_COUNT),
-        "ones": Maybe(_COUNT),
-        "density": Maybe(_SHARE),
-        **_CELLS,
-        "luts_per_connection": Maybe(_NUMBER),
-        "counted_by": Maybe(_NAME),
-        "design": Maybe(Record(_CELLS)),
-        "capacity": Maybe(
-            Record({"luts": Maybe(_COUNT), "ffs": Maybe(_COUNT), "bram": Maybe(_NUMBER)})
-        ),
-        "estimate": Maybe(
-            Record({"luts": Maybe(_COUNT), "core": Maybe(_COUNT), "shell": Maybe(_COUNT)})
-        ),
-        "clock_mhz": Maybe(_NUMBER),
-        "fmax_mhz": Maybe(_NUMBER),
-        "timing": Maybe(Record({"met": Maybe(_FLAG), "worst": Maybe(_TEXT), "tool": Maybe(_TEXT)})),
-        "placed": Maybe(Table(Each(_NUMBER, length=2))),
-        "link": Maybe(_TEXT),
-        "load": Maybe(_TEXT),
-        "uart": Maybe(Record({"baud": _NUMBER, "clocks_per_bit": _NUMBER})),
-        "latency_cycles": Maybe(_COUNT),
-        "initiation_interval": Maybe(_COUNT),
-        "latency_ns": Maybe(_NUMBER),
-        "images_per_second": Maybe(_NUMBER),
-        "link_images_per_second": Maybe(_NUMBER),
-        "levels_per_stage": Maybe(_COUNT),
-        "stages": Each(_STAGE),
-        "input": Record(
-            {
-                "shape": Each(_COUNT),
-                "bits": _COUNT,
-                "beats": Maybe(_COUNT),
-                "width": Maybe(_COUNT),
-            }
-        ),
-        "output": Record({"classes": _COUNT, "width": Maybe(_COUNT)}),
-        "bops": Record(
-            {
-                "static": Maybe(_COUNT),
-                # Not whole where images differ in their handshakes.
-                "measured": Maybe(_NUMBER),
-                "dense": Maybe(_COUNT),
-                "paper": Maybe(_NUMBER),
-            }
-        ),
-        "bops_layers": Each(
-            Record({"name": _NAME, "sparse": _COUNT, "dense": _COUNT, "q": Maybe(_COUNT)})
-        ),
-        "kernels": Maybe(_KERNELS),
-        "agreement": Maybe(_AGREEMENT),
-        "accuracy": Maybe(_SHARE),
-        "correct": Maybe(_COUNT),
-        "data": Maybe(_TEXT),
-        "confusion": Maybe(Each(Each(_COUNT))),
-        "steps": Each(
-            Record(
-                {"name": _NAME, "seconds": Maybe(_NUMBER), "cached": _FLAG, "file": Maybe(_TEXT)}
-            )
-        ),
-        "missing": Maybe(_TEXT),
-        "bitstream": Maybe(_NAME),
-        "tools": Table(Maybe(_TEXT)),
-        "digest": _NAME,
-        "version": _NAME,
-    }
-)
+def number_of(unit: str) -> Kind:
+    """Return the kind of numbers from 0 up in a unit."""
+    return Kind(unit, "a number from 0 up", lambda value: _is_number(value) and value >= 0)
 
 
-def check(report: Mapping[str, Any]) -> None:
-    """Make sure that a report has the form that this release writes and draws.
-
-    Raises
-    ------
-    ValueError
-        If a field is missing or holds what it must not; the sentence names it.
-
-    Examples
-    --------
-    >>> check({"schema": 1})
-    Traceback (most recent call last):
-        ...
-    ValueError: The report has no field model
-    """
-    _require(isinstance(report, Mapping), "", "an object", report)
-    # Another version may differ in anything else: this is the sentence that helps.
-    if _is_count(report.get("schema")) and report["schema"] != SCHEMA:
-        raise ValueError(
-            f"Field schema of the report must be {SCHEMA} for this release, not {report['schema']}"
-        )
-    _check(report, FORM, "")
-    agreement, confusion = report["agreement"], report["confusion"]
-    if agreement is not None and agreement["mismatches"] > agreement["vectors"]:
-        raise ValueError(
-            f"Field agreement.mismatches of the report must be at most agreement.vectors "
-            f"({agreement['vectors']}), not {agreement['mismatches']}"
-        )
-    classes = report["output"]["classes"]
-    if confusion is not None and {len(confusion), *map(len, confusion)} != {classes}:
-        raise ValueError(
-            f"Field confusion of the report must have {classes} rows and columns, "
-            "as output.classes says"
-        )
-    if confusion is not None and report["correct"] is not None:
-        diagonal = sum(counts[index] for index, counts in enumerate(confusion))
-        if diagonal != report["correct"]:
-            raise ValueError(
-                f"Field correct of the report must be the diagonal of confusion ({diagonal}), "
-                f"not {report['correct']}"
-            )
+Text = Annotated[str, Kind("text", "text", lambda value: isinstance(value, str))]
+Name = Annotated[
+    str,
+    Kind("name", "text that is not empty", lambda value: isinstance(value, str) and value != ""),
+]
+Numerals = Annotated[
+    str, Kind("digits", "numbers", lambda v: isinstance(v, str) and v.isascii() and v.isdecimal())
+]
+Flag = Annotated[bool, Kind("flag", "true or false", lambda value: isinstance(value, bool))]
+Whole = Annotated[int, Kind("integer", "a whole number", _is_whole)]
+Count = Annotated[int, count_of("count")]
+Number = Annotated[float, number_of("number")]
+Share = Annotated[
+    float,
+    Kind("share", "a number from 0 to 1", lambda value: _is_number(value) and 0 <= value <= 1),
+]
+Saving = Annotated[
+    float, Kind("saving", "a number up to 1", lambda value: _is_number(value) and value <= 1)
+]
 
 
-def _check(value: Any, part: Part, path: str) -> None:
+def form_of(record: type) -> Record:
+    """Return the form of a record, which its annotations tell."""
+    hints = get_type_hints(record, include_extras=True)
+    return Record(record, {field.name: _field(hints[field.name]) for field in fields(record)})
+
+
+def _field(hint: Any) -> Field:
+    (words,) = (note for note in get_args(hint)[1:] if isinstance(note, str))
+    return Field(_part(hint), words)
+
+
+def _part(hint: Any) -> Part:
+    notes: list[Any] = []
+    if get_origin(hint) is Annotated:
+        hint, *notes = get_args(hint)
+    origin, inner = get_origin(hint), get_args(hint)
+    if kinds := [note for note in notes if isinstance(note, Kind)]:
+        return kinds[0]
+    if origin in (Union, types.UnionType):
+        return Maybe(_part(inner[0]))
+    if origin is tuple:
+        lengths = [note.items for note in notes if isinstance(note, Length)]
+        return Each(_part(inner[0]), lengths[0] if lengths else None)
+    if origin is Mapping:
+        names = _part(inner[0])
+        assert isinstance(names, Kind)
+        return Table(names, _part(inner[1]))
+    assert isinstance(hint, type), hint
+    return form_of(hint)
+
+
+# From plain values and back
+
+
+def read(value: Any, part: Part, path: str = "") -> Any:
+    """Return a plain value as its form has it; a ValueError names the field that is wrong."""
     match part:
         case Maybe(inner):
-            if value is not None:
-                _check(value, inner, path)
-        case Field(words, holds):
-            _require(holds(value), path, words, value)
-        case Record(fields):
-            _require(isinstance(value, Mapping), path, "an object", value)
-            for name, inner in fields.items():
+            return None if value is None else read(value, inner, path)
+        case Kind(_, words, holds):
+            require(holds(value), path, words, value)
+            return value
+        case Record(make, inside):
+            require(isinstance(value, Mapping), path, "an object", value)
+            found = {}
+            for name, field in inside.items():
                 own = f"{path}.{name}" if path else name
                 if name not in value:
                     raise ValueError(f"The report has no field {own}")
-                _check(value[name], inner, own)
+                found[name] = read(value[name], field.part, own)
+            return make(**found)
         case Each(item, length):
-            _require(isinstance(value, list | tuple), path, "a list", value)
+            require(isinstance(value, list | tuple), path, "a list", value)
             if length is not None:
-                _require(len(value) == length, path, f"a list of {length}", value)
-            for number, inner_value in enumerate(value):
-                _check(inner_value, item, f"{path}[{number}]")
-        case Table(inner, numbered):
-            _require(isinstance(value, Mapping), path, "an object", value)
-            for name, inner_value in value.items():
-                _require(isinstance(name, str), path, "an object with names that are text", value)
-                if numbered:
-                    digits = name.isascii() and name.isdecimal()
-                    _require(digits, path, "an object whose names are numbers", value)
-                _check(inner_value, inner, f"{path}.{name}")
+                require(len(value) == length, path, f"a list of {length}", value)
+            return tuple(read(inner, item, f"{path}[{n}]") for n, inner in enumerate(value))
+        case Table(names, inner):
+            require(isinstance(value, Mapping), path, "an object", value)
+            words = f"an object whose names are {names.words}"
+            require(all(map(names.holds, value)), path, words, value)
+            return {name: read(item, inner, f"{path}.{name}") for name, item in value.items()}
 
 
-def _require(holds: bool, path: str, words: str, value: Any) -> None:
+def require(holds: bool, path: str, words: str, value: Any) -> None:
+    """Refuse a value that is not what it must be."""
     if not holds:
         subject = f"Field {path} of the report" if path else "The report"
         raise ValueError(f"{subject} must be {words}, not {_brief(value)}")
@@ -296,3 +211,12 @@ def _brief(value: Any) -> str:
     """Return a value as Python writes it, cut short: it may be a whole table."""
     text = repr(value)
     return text if len(text) <= 60 else text[:59] + "…"
+
+
+def plain(value: Any) -> Any:
+    """Return a record, or what is in one, as plain values."""
+    if is_dataclass(value):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {name: plain(inner) for name, inner in value.items()}
+    return [plain(inner) for inner in value] if isinstance(value, tuple) else value

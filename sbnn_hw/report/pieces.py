@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any
 
 from sbnn_hw.report.markup import SPACE, Child, Markup, number, tag
+from sbnn_hw.report.schema import NetworkInput, Report
 from sbnn_hw.report.verdicts import Verdict
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "dash",
     "facts",
     "figure",
+    "image",
     "known",
     "legend",
     "model_name",
@@ -158,31 +159,36 @@ def shape(sizes: Sequence[int]) -> str:
     return "×".join(map(number, sizes))
 
 
+def image(edge: NetworkInput) -> str:
+    """Return what the network reads, as it is spoken."""
+    return f"{shape(edge.shape)} of {plural(edge.bits, 'bit')}"
+
+
 def plural(count: float, one: str, many: str | None = None) -> str:
     """Return a count with its noun."""
     return f"{number(count)}{SPACE}{one if count == 1 else many or one + 's'}"
 
 
-def model_name(report: dict[str, Any]) -> str:
+def model_name(report: Report) -> str:
     """Return what the model is called: its file's name, without the folder and the ending."""
-    return PurePath(report["model"]).stem or str(report["model"])
+    return PurePath(report.model).stem or report.model
 
 
-def around(report: dict[str, Any]) -> str:
+def around(report: Report) -> str:
     """Return what surrounds the network in the whole design."""
-    return "shell" if report["board"] else "AXI4-Stream face"
+    return "shell" if report.board else "AXI4-Stream face"
 
 
-def right_answers(report: dict[str, Any]) -> str | None:
+def right_answers(report: Report) -> str | None:
     """Return how many images were right, of how many if that is known, and of what data."""
     words = []
-    if report["correct"] is not None:
-        of = sum(map(sum, report["confusion"])) if report["confusion"] else None
+    if report.correct is not None:
+        of = sum(map(sum, report.confusion)) if report.confusion else None
         words.append(
-            f"{number(report['correct'])} right"
+            f"{number(report.correct)} right"
             if of is None
-            else f"{number(report['correct'])} of {number(of)}"
+            else f"{number(report.correct)} of {number(of)}"
         )
-    if report["data"]:
-        words.append(report["data"])
+    if report.data:
+        words.append(report.data)
     return ", ".join(words) or None

@@ -1,0 +1,163 @@
+"""Does it fit? Asked before anything takes long, and answered with numbers and a way out."""
+
+import math
+from dataclasses import dataclass, replace
+
+from sbnn_hw import bops
+from sbnn_hw.boards.table import BOARDS, Board, Part
+from sbnn_hw.design import Design
+from sbnn_hw.errors import ModelRejected
+from sbnn_hw.netlist import Encode, Network
+
+__all__ = ["LARGEST", "Need", "check_fit", "check_size", "need"]
+
+#: Connections up to which hardware is generated without being asked twice: a machine with 16 GB
+#: has memory for it.
+LARGEST = 750_000
+
+#: Bytes and seconds that generating takes for each connection: measured on dense linear layers.
+#: Convolutions take about half.
+_BYTES, _SECONDS = 17_000, 0.0012
+
+#: Tables and registers of the AXI4-Stream face of a part without a board.
+_FACE = (60, 60)
+
+
+@dataclass(frozen=True)
+class Need:
+    """What a design takes."""
+
+    #: Tables of the network, and of what is around it.
+    network: int
+    shell: int
+    #: Of both network and shell; not known from a netlist alone.
+    registers: int
+    #: Memory blocks: the network's, and those of the shell, which holds an image and two batches
+    #: of results.
+    brams: int
+    #: Those of the shell alone.
+    image_brams: int
+    #: Tables in all; on iCE40, cells, with those that hold a register alone.
+    luts: int
+
+    def fits(self, target: Board | Part) -> bool:
+        """Whether there is room for it; a part of unknown size has room for all."""
+        room = target.capacity
+        return room is None or (
+            self.luts <= room.luts
+            and self.registers <= room.flip_flops
+            and self.brams <= room.brams
+        )
+
+
+def need(network: Network, target: Board | Part, design: Design | None = None) -> Need:
+    """Return what a network will take of a board or part.
+
+    Tables of the generated design are counted; without it they are estimated.
+    """
+    family = target.family
+    shell, held = family.shell if isinstance(target, Board) else _FACE
+    if design is None:
+        from sbnn_hw.rtl_gen.estimate import estimate
+
+        found = estimate(network, family.name)
+        tables, blocks, registers = found.luts, found.blocks, 0
+    else:
+        tables, blocks = design.cost.tables, design.cost.blocks
+        registers = held + design.cost.registers + _input_registers(network, design)
+    alone = round(family.packing.alone * registers)
+    image = 0
+    if isinstance(target, Board):
+        values = network.input.size * -(-network.input.bits // 8)
+        image = 1 + -(-8 * values // family.memory.byte_bits)
+    brams = image + math.ceil(blocks)
+    return Need(tables, shell, registers, brams, image, tables + shell + alone)
+
+
+def _input_registers(network: Network, design: Design) -> int:
+    """Return the bits of an input word that anything reads: the shell gathers it in registers."""
+    stream = design.input
+    bits = stream.value_bits
+    first = network.stages[0].operation
+    if isinstance(first, Encode):
+        # Bits below the lowest one of any threshold decide nothing.
+        common = math.gcd(*map(int, first.thresholds.ravel()))
+        bits -= (common & -common).bit_length() - 1
+    return stream.width // stream.value_bits * bits
+
+
+def check_fit(
+    network: Network,
+    target: Board | Part,
+    design: Design | None = None,
+    *,
+    force: bool = False,
+) -> Need:
+    """Make sure that a network fits; the parameters are those of :func:`need`."""
+    found = need(network, target, design)
+    room = target.capacity
+    if room is None or force or found.fits(target):
+        return found
+    if found.luts > room.luts:
+        what = f"{found.luts:,} of {room.luts:,} {target.family.packing.unit}"
+        share = room.luts / found.luts
+    elif found.registers > room.flip_flops:
+        what = f"{found.registers:,} of {room.flip_flops:,} flip-flops"
+        share = room.flip_flops / found.registers
+    else:
+        raise ModelRejected(
+            f"The network needs {found.brams:,} of {room.brams:,} memory blocks on {target.name}"
+            f"{_kept(found, room.brams)}, or add --force to continue"
+        )
+    how = "estimated" if design is None else "counted"
+    around = "shell" if isinstance(target, Board) else "AXI4-Stream face"
+    raise ModelRejected(
+        f"The network needs {what} on {target.name} ({how}, {found.shell:,} LUTs of it for the "
+        f"{around}); {_way_out(network, target, found, share)}, or add --force to continue"
+    )
+
+
+def _kept(found: Need, room: int) -> str:
+    """Say what the shell has of the memory blocks, and which way out there is."""
+    if found.image_brams and found.brams - found.image_brams <= room:
+        return (
+            f", {found.image_brams:,} of them for an image and its results; build for a part "
+            f"without a board (--part), whose AXI4-Stream face keeps no image"
+        )
+    return " for lines of its maps; build for a larger part, or train it for smaller maps"
+
+
+def check_size(network: Network, *, force: bool = False) -> None:
+    """Make sure that a network can be generated in reasonable memory and time, for any target."""
+    count = network.connections
+    if force or count <= LARGEST:
+        return
+    minutes = max(1, round(count * _SECONDS / 60))
+    raise ModelRejected(
+        f"The network has {count:,} connections, and generating more than {LARGEST:,} takes a lot "
+        f"of memory and time (here up to {count * _BYTES / 1e9:.1f} GB and {minutes} "
+        f"minute{'s' if minutes > 1 else ''}); train it sparser, or add --force to continue"
+    )
+
+
+def _way_out(network: Network, target: Board | Part, found: Need, share: float) -> str:
+    """Name the boards that have room, and how sparse the network must be to fit here."""
+    boards = []
+    for board in BOARDS.values():
+        other = need(network, board)
+        # Registers are counted for one family; in others there are about as many.
+        alone = round(board.family.packing.alone * found.registers)
+        other = replace(other, registers=found.registers, luts=other.luts + alone)
+        if board.name != target.name and other.fits(board):
+            boards.append(board.name)
+    counts = bops.count(network)
+    # What is around the neurons does not shrink with them; a little less is on the safe side.
+    ones = int(counts.total("ones") * share * 0.95)
+    sparsity = 1 - ones / counts.total("weights")
+    words = (
+        f"it would fit {', '.join(boards)}" if boards else "it fits no board of `sbnn-hw boards`"
+    )
+    return (
+        f"{words}; on {target.name}, this shape fits from about {sparsity:.1%} sparsity "
+        f"({ones:,} ones)"
+    )

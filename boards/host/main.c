@@ -1,0 +1,83 @@
+/* Classify images on a board, an example for sbnn.h.
+ *
+ *     cc -std=c99 -DSBNN_POSIX -o classify main.c sbnn.c
+ *     ./classify PORT BAUD IMAGES
+ *
+ * The file has images one after another, SBNN_MODEL_IMAGE_BYTES each: raw pixels, row by row. For
+ * each image it prints the class, then the scores; the class is -1 where there was no answer. */
+
+#include "sbnn.h"
+#include "sbnn_model.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { PART = 256 };
+
+static int print_all(sbnn_board *board, FILE *file)
+{
+    static uint8_t images[PART * SBNN_MODEL_IMAGE_BYTES];
+    static int32_t classes[PART], scores[PART * SBNN_MODEL_CLASSES];
+    int problem = SBNN_OK;
+    size_t count, n, k;
+
+    while ((count = fread(images, SBNN_MODEL_IMAGE_BYTES, PART, file)) > 0) {
+        int status = sbnn_classify(board, images, SBNN_MODEL_IMAGE_BYTES, count, classes,
+                                   SBNN_MODEL_SCORE_BITS ? scores : NULL, SBNN_MODEL_CLASSES);
+        for (n = 0; n < count; n++) {
+            printf("%ld", (long)classes[n]);
+            for (k = 0; SBNN_MODEL_SCORE_BITS && classes[n] >= 0 && k < SBNN_MODEL_CLASSES; k++)
+                printf(" %ld", (long)scores[n * SBNN_MODEL_CLASSES + k]);
+            putchar('\n');
+        }
+        if (status != SBNN_OK)
+            problem = status;
+        if (status == SBNN_ERROR_PORT || status == SBNN_ERROR_SILENT)
+            break;
+    }
+    return problem;
+}
+
+int main(int argc, char **argv)
+{
+    static const sbnn_model model = SBNN_MODEL;
+    static uint8_t buffer[SBNN_MODEL_BUFFER];
+    sbnn_serial serial;
+    sbnn_board board;
+    sbnn_counters counters;
+    FILE *file;
+    unsigned long baud;
+    int status;
+
+    if (argc != 4) {
+        fprintf(stderr, "usage: %s PORT BAUD IMAGES\n", argv[0]);
+        return 2;
+    }
+    baud = strtoul(argv[2], NULL, 10);
+    file = fopen(argv[3], "rb");
+    if (file == NULL) {
+        perror(argv[3]);
+        return 2;
+    }
+    status = sbnn_serial_open(&serial, argv[1], baud > 0xFFFFFFFFu ? 0 : (uint32_t)baud);
+    if (status == SBNN_OK) {
+        sbnn_init(&board, sbnn_serial_port(&serial), buffer, sizeof buffer);
+        board.baud = (uint32_t)baud;
+        status = sbnn_identify(&board);
+        if (status == SBNN_OK)
+            status = sbnn_check(&board, &model);
+        if (status == SBNN_OK)
+            status = print_all(&board, file);
+        if (status == SBNN_OK)
+            status = sbnn_count(&board, &counters);
+        if (status == SBNN_OK)
+            fprintf(stderr, "%lu packets sent again; the board counts %lu images, %lu errors\n",
+                    (unsigned long)board.retries, (unsigned long)counters.images,
+                    (unsigned long)counters.errors);
+        sbnn_serial_close(&serial);
+    }
+    fclose(file);
+    if (status != SBNN_OK)
+        fprintf(stderr, "%s: %s\n", argv[1], sbnn_error_text(status));
+    return status == SBNN_OK ? 0 : 1;
+}

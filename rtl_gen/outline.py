@@ -1,0 +1,89 @@
+"""What is known of a design before its text is written: its ports, its stages, what they take."""
+
+from dataclasses import asdict
+
+import numpy as np
+
+from sbnn_hw.design import Design, InputStream, OutputStream, StageDesign
+from sbnn_hw.netlist import Network
+from sbnn_hw.rtl_gen.lower import Lowered, lower
+from sbnn_hw.rtl_gen.options import Options
+from sbnn_hw.rtl_gen.parts.part import ENABLE, PAYLOAD, VALID
+
+__all__ = ["describe", "describe_output", "outline", "tables_of"]
+
+
+def outline(network: Network, options: Options) -> Design:
+    """Return the description of a design without generating its text."""
+    return describe(network, lower(network, options), options)
+
+
+def tables_of(network: Network, family: str = "xc7") -> int:
+    """Return the look-up tables of a network, laid out as `sbnn-hw generate` does.
+
+    Of a network that takes an image a clock Yosys finds hardly anything to add or to take away.
+    """
+    return lower(network, Options(family=family)).cost.tables
+
+
+def describe(network: Network, lowered: Lowered, options: Options) -> Design:
+    """Return what a user of the design must know, and what its simulation measures."""
+    first = next(iter(lowered.parts.values()))
+    return Design(
+        network=network.digest,
+        options=asdict(options),
+        input=InputStream(
+            beats=lowered.beats,
+            width=first.width_in,
+            value_bits=network.input.bits,
+            shape=tuple(network.input.shape),
+        ),
+        output=describe_output(network, lowered, options),
+        latency=lowered.latency,
+        interval=lowered.beats,
+        stages=tuple(_describe_stage(network, lowered, n) for n in range(len(network.stages))),
+    )
+
+
+def describe_output(network: Network, lowered: Lowered, options: Options) -> OutputStream:
+    """Return what brings results out."""
+    score_bits = lowered.score_bits if options.scores else 0
+    return OutputStream(
+        width=lowered.index_bits + network.classes * score_bits,
+        index_bits=lowered.index_bits,
+        score_bits=score_bits,
+        classes=network.classes,
+    )
+
+
+def _describe_stage(network: Network, lowered: Lowered, number: int) -> StageDesign:
+    stage, bits = network.stages[number], network.edge_from(number).bits
+    chosen = lowered.chosen[stage.name]
+    parts = list(chosen.parts.values())
+    width = parts[-1].width_out if parts else 0
+    # The last stage's word is the result: the class, and only then the stage's values.
+    last = number == len(network.stages) - 1
+    unread: list[int] = []
+    if width and not last:
+        read = network.read[number].reshape(-1, width // bits).any(axis=0)
+        unread = np.flatnonzero(np.logical_not(read)).tolist()
+    strobes: tuple[str, ...] = ()
+    payload = None
+    # Where nothing is computed there is no register, and nothing to look at.
+    if parts and parts[-1].latency > 0 and [*chosen.parts][-1] == stage.name:
+        strobes = tuple(f"{stage.name}.{port}" for port in (VALID, ENABLE))
+        payload = None if last else f"{stage.name}.{PAYLOAD}"
+    return StageDesign(
+        name=stage.name,
+        kind=stage.operation.kind,
+        cores=tuple(chosen.parts),
+        connections=chosen.connections,
+        counted=chosen.counted,
+        cost=chosen.cost,
+        latency=sum(part.latency for part in parts),
+        width=width,
+        value_bits=bits,
+        unread=tuple(unread),
+        strobes=strobes,
+        payload=payload,
+    )

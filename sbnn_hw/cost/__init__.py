@@ -1,0 +1,1 @@
+"""What hardware takes, told without building it. Needs neither torch nor amaranth."""

@@ -1,0 +1,42 @@
+"""What ``--data`` names: a data set that is known, or data of one's own."""
+
+import difflib
+from pathlib import Path
+
+from sbnn_hw.data.options import DataOptions
+from sbnn_hw.data.own import Known, OwnData, is_own, open_own
+from sbnn_hw.data.tabular import TABLES, open_known_table
+from sbnn_hw.datasets import DATASETS, Dataset
+from sbnn_hw.errors import UsageError
+
+__all__ = ["KINDS", "find_data"]
+
+#: What may be named, in words.
+KINDS = f"{', '.join((*DATASETS, *TABLES))}; or a folder of pictures, an .npz file, or a table"
+
+
+def find_data(
+    name: str,
+    options: DataOptions | None = None,
+    known: Known | None = None,
+    *,
+    root: str | Path | None = None,
+) -> Dataset | OwnData:
+    """Return the data of a name, or those at a place.
+
+    ``known`` is what a model says of the data it takes. ``root`` is the folder of data sets.
+    """
+    options = options or DataOptions()
+    if is_own(name):
+        return open_own(name, options, known)
+    if name in DATASETS or name in TABLES:
+        for field, value in vars(options).items():
+            if value != getattr(DataOptions(), field):
+                raise UsageError(
+                    f"{name} is a known data set, for which --{field.replace('_', '-')} means "
+                    f"nothing; omit it"
+                )
+        return DATASETS[name] if name in DATASETS else open_known_table(name, root, known)
+    near = difflib.get_close_matches(name, [*DATASETS, *TABLES], 1)
+    hint = f" (did you mean {near[0]}?)" if near else ""
+    raise UsageError(f"Data set must be one of {KINDS}, not {name!r}{hint}")

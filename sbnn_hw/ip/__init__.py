@@ -1,0 +1,1 @@
+"""A network as an IP core: AXI ports, registers, and the files that tools find it by."""
