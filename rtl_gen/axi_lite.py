@@ -72,7 +72,8 @@ class AxiLite(wiring.Component):
             ]
 
         # Address and data wait for each other here, and not on the bus.
-        addressed, filled = Signal(), Signal()
+        addressed = Signal()
+        filled = Signal()
         m.d.comb += [
             bus.awready.eq(~addressed),
             bus.wready.eq(~filled),

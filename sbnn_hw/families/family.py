@@ -21,6 +21,8 @@ class Family:
     cells: TableCell | None  # How a table is written; as gates if there is none.
     sums: Sums  # What arithmetic takes.
     memory: Memory  # Blocks, and tables that hold bits.
+    # The families in Vivado's catalogue that can hold its text; none if it is another vendor's.
+    catalogue: tuple[str, ...] = ()
 
     @property
     def inputs(self) -> int:

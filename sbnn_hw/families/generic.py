@@ -14,4 +14,5 @@ GENERIC = Family(
     cells=None,
     sums=XC7.sums,
     memory=replace(XC7.memory, shifted=0),
+    catalogue=(*XC7.catalogue, "kintexu", "virtexu", "kintexuplus", "virtexuplus", "zynquplus"),
 )

@@ -137,6 +137,7 @@ XC7 = FpgaFamily(
         piece=0.5, weight=129, cells={"RAMB36E1": 1, "RAMB18E1": 0.5}, shifted=64,
         in_tables=(TableMemory(32, 6, 4, 8), TableMemory(64, 3, 4, 8), TableMemory(128, 1, 4, 8)),
     ),
+    catalogue=("artix7", "kintex7", "spartan7", "virtex7", "zynq"),
     costs=CellCosts(
         logic={**{f"LUT{inputs}": 1 for inputs in range(1, 7)}, "LUT6_2": 1, "INV": 1},
         shift=dict.fromkeys(("SRL16", "SRL16E", "SRLC16", "SRLC16E", "SRLC32E"), 1),

@@ -5,6 +5,7 @@ The elements stand in the order that the schema asks for.
 
 import xml.etree.ElementTree as ET
 
+from sbnn_hw.families import find_family
 from sbnn_hw.ip.core import ADDRESS_BITS, LIBRARY, VENDOR, VERSION, Core
 from sbnn_hw.ip.files import NETWORK, WRAPPER
 from sbnn_hw.ip.registers import REGISTERS, Register
@@ -13,13 +14,6 @@ __all__ = ["component_xml"]
 
 _SPIRIT = "http://www.spiritconsortium.org/XMLSchema/SPIRIT/1685-2009"
 _XILINX = "http://www.xilinx.com"
-
-#: Vivado's families in which text for a family of ours can be built.
-_SERIES_7 = ("artix7", "kintex7", "spartan7", "virtex7", "zynq")
-_VIVADO = {
-    "xc7": _SERIES_7,
-    "generic": (*_SERIES_7, "kintexu", "virtexu", "kintexuplus", "virtexuplus", "zynquplus"),
-}
 
 #: The two views: name, what Vivado looks for, and the file set's name.
 _VIEWS = (
@@ -177,7 +171,7 @@ def _extensions(parent: ET.Element, core: Core) -> None:
 
     extensions = add(parent, "coreExtensions")
     families = add(extensions, "supportedFamilies")
-    for name in _VIVADO.get(core.design.family, ()):
+    for name in find_family(core.design.family).catalogue:
         add(families, "family", name).set(f"{{{_XILINX}}}lifeCycle", "Production")
     add(add(extensions, "taxonomies"), "taxonomy", "/UserIP")
     add(extensions, "displayName", core.title)
