@@ -36,7 +36,8 @@ class IpCore(wiring.Component):
         m = Module()
         core = self._core
 
-        # What images pass is in a domain of its own, which software can reset.
+        # What images pass is in a domain of its own, which software can reset. Results that have
+        # left it are not: a packet that has begun to leave the core must come to its end.
         restart = Signal()
         for name in ("sync", "stream"):
             domain = ClockDomain(name)
@@ -48,8 +49,7 @@ class IpCore(wiring.Component):
         ]
 
         axis = AxiStream(Boxed(core.design, core.network), core.s_width)
-        in_stream = DomainRenamer("stream")
-        m.submodules.axis = in_stream(axis)
+        m.submodules.axis = DomainRenamer("stream")(axis)
         # Nothing is taken or given in the cycle of a restart.
         m.d.comb += [
             axis.s_axis.tdata.eq(self.s_axis_tdata),
@@ -61,26 +61,28 @@ class IpCore(wiring.Component):
         count = core.result_words
         m.submodules.slice = out = Slice(core.m_width + 1)
         last = Signal()
+        waits = Signal()
+        result = axis.m_axis.tvalid & ~restart
         if count > 1:
-            narrow = Narrow(core.m_width, count)
-            m.submodules.narrow = in_stream(narrow)
+            m.submodules.narrow = narrow = Narrow(core.m_width, count)
             m.d.comb += [
                 narrow.i.payload.eq(axis.m_axis.tdata),
-                narrow.i.valid.eq(axis.m_axis.tvalid),
+                narrow.i.valid.eq(result),
                 axis.m_axis.tready.eq(narrow.i.ready),
+                waits.eq(narrow.o.valid),
             ]
             word, valid, ready = narrow.o.payload, narrow.o.valid, narrow.o.ready
             index = Signal(range(count))
             m.d.comb += last.eq(index == count - 1)
             with m.If(valid & ready):
-                m.d.stream += index.eq(Mux(last, 0, index + 1))
+                m.d.sync += index.eq(Mux(last, 0, index + 1))
         else:
-            word, valid, ready = axis.m_axis.tdata, axis.m_axis.tvalid, axis.m_axis.tready
+            word, valid, ready = axis.m_axis.tdata, result, axis.m_axis.tready
             m.d.comb += last.eq(1)
         m.d.comb += [
             out.i.payload[:-1].eq(word),
             out.i.payload[-1].eq(last),
-            out.i.valid.eq(valid & ~restart),
+            out.i.valid.eq(valid),
             ready.eq(out.i.ready),
             Cat(self.m_axis_tdata, self.m_axis_tlast).eq(out.o.payload),
             self.m_axis_tvalid.eq(out.o.valid),
@@ -92,9 +94,9 @@ class IpCore(wiring.Component):
         given = self.m_axis_tvalid & self.m_axis_tready
         unfinished = Signal(range(2 * core.design.latency + 16))
         m.d.stream += unfinished.eq(unfinished + (taken & (axis.index == 0))
-                                - (out.i.valid & out.i.ready & last))
+                                - (result & axis.m_axis.tready))
         busy = Signal()
-        m.d.comb += busy.eq((unfinished != 0) | out.o.valid)
+        m.d.comb += busy.eq((unfinished != 0) | waits | out.o.valid)
         counted = {
             "IMAGES_IN":    taken & (axis.index == axis.words - 1),
             "RESULTS_OUT":  given & self.m_axis_tlast,

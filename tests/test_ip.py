@@ -103,6 +103,8 @@ BENCHES = (
     "bytes_are_written_one_by_one_in_any_order_of_address_and_data",
     "reads_do_not_wait_for_writes",
     "no_output_follows_an_input_within_a_cycle",
+    "valid_does_not_wait_for_ready",
+    "reset_is_synchronous_and_active_low",
 )
 
 

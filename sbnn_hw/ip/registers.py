@@ -66,7 +66,7 @@ REGISTERS = (
         fields=(
             Field("CLEAR", 0, "set all counters to zero"),
             Field("RESET", 1, "forget all images that are inside, and MISFRAMED; the next word "
-                  "is the first of an image"),
+                  "is the first of an image; BUSY falls when m_axis has no result left"),
         ),
     ),
     Register(

@@ -1,6 +1,6 @@
 """How others take up a core: templates in Verilog and VHDL, FuseSoC, LiteX, and a page to read."""
 
-from textwrap import fill
+from textwrap import dedent, fill, indent
 
 from sbnn_hw.ip.core import ADDRESS_BITS, LIBRARY, VENDOR, VERSION, Core, Port
 from sbnn_hw.ip.files import COMPONENT, FUSESOC, LITEX, NETWORK, PRIMITIVES, VERILOG, VHDL, WRAPPER
@@ -42,7 +42,7 @@ def vhdl_instance(core: Core) -> str:
         f"      {port.name:<{wide}} : {'out' if port.output else 'in '} {_vhdl_type(port)}"
         for port in core.ports
     )
-    outer = declared.replace("      ", "    ")
+    outer = indent(dedent(declared), "    ")
     ports = ",\n".join(f"      {port.name:<{wide}} => {port.name}" for port in core.ports)
     return f"""\
 -- {core.title}: copy component and instance, and connect your own signals.
@@ -177,7 +177,8 @@ def readme(core: Core) -> str:
         f"{_words(core.image_words, core.s_width)} each. TLAST is set with the last word of an "
         f"image, and only there. {'An image' if design.input.beats == 1 else 'Each pixel'}, with "
         f"values of {design.input.value_bits} bits, lies in {_words(parts, core.s_width)}, the "
-        "first value in the lowest bits of the first word; bits that are left over are not read."
+        "first value in the lowest bits of the first word; bits that are left over are not read. "
+        "There is no TKEEP: all bytes of a word count."
     )
     results = (
         "- `m_axis` gives a result for each image, in order, in "
@@ -193,8 +194,8 @@ def readme(core: Core) -> str:
     registers = (
         "On `s_axi`, AXI4-Lite, 32 bits each. Writes obey the byte strobes. Other addresses, and "
         "writes to what is read-only, are answered with SLVERR. Stop the source before RESET: a "
-        "word that it still offers is the first of the next image. A result that is on its way is "
-        "cut short."
+        "word that it still offers is the first of the next image. Up to two results that are "
+        "already at m_axis still come, whole; then BUSY is 0."
     )
     ports = "\n".join(
         f"| `{port.name}` | {'out' if port.output else 'in'} | {port.width} |"
