@@ -4,6 +4,7 @@
 import re
 import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -400,7 +401,27 @@ def test_ports_that_are_none_are_told_in_a_sentence(digits):
         "the port cannot be opened; is this the board's port?"
     )
     assert said("/nowhere", "12345", raw) == "the port cannot have this baud rate; choose another"
+    assert said("/nowhere", "115200x", raw) == "the port cannot have this baud rate; choose another"
     assert said("/nowhere").startswith("usage: ")
+
+
+def test_a_file_that_does_not_hold_whole_images_is_told(digits, tmp_path):
+    out, lines = digits
+    whole = (out / "images.raw").read_bytes()
+    size = len(whole) // len(lines)
+    (tmp_path / "cut").write_bytes(whole[: 2 * size + 1])
+    (tmp_path / "empty").touch()
+    with serve(out / "build", out / "port"):
+        for file, before in ((tmp_path / "cut", 2), (tmp_path / "empty", 0), (tmp_path, 0)):
+            command = [out / "classify", out / "port", "1000000", file]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+            assert done.returncode == 1
+            assert done.stdout.splitlines() == lines[:before]
+            assert done.stderr == f"{file}: not a file of whole images, {size} bytes each\n"
+        with Path("/dev/full").open("w") as full:
+            command = [out / "classify", out / "port", "1000000", out / "images.raw"]
+            done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+        assert (done.returncode, done.stderr) == (1, "the results could not be written\n")
 
 
 def test_the_header_of_a_model_has_its_sizes():

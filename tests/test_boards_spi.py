@@ -156,6 +156,61 @@ def test_a_packet_that_is_cut_off_is_refused_at_once(rig, master, cut):
     assert (counters.images, counters.errors) == (2, 2)
 
 
+@pytest.mark.parametrize("pulse", [2, 3, 8])
+def test_a_clock_too_many_spoils_one_packet_at_most(rig, master, pulse):
+    """As a glitch on SCK makes it: all later bits are shifted, until the board is deselected."""
+    pixels = pixels_of(1)
+    whole = pack(REQUEST, Command.CLASSIFY, 5, pixels.tobytes())
+    for at in range(0, len(whole), 3):
+        came = master.transfer(whole[:at], keep=True)
+        master.period = pulse
+        master.transfer(FILL, bits=1, keep=True)
+        master.period = SPI_DIVISOR
+        came += master.transfer(whole[at:]) + master.listen(clocks=300)
+        packets = master.parser.feed(came)
+        # The refusal of a header comes in the same frame, where its bits are shifted too.
+        assert [packet.kind for packet in packets] == [Answer.REFUSED] * (at > 6)
+        (answer,) = master.ask(Command.CLASSIFY, 6, pixels.tobytes())
+        assert answer.payload == rig.results(pixels)
+
+
+@pytest.mark.parametrize("clocks", [1, 2, 5])
+def test_a_board_that_is_let_go_for_a_moment_spoils_one_packet_at_most(rig, master, clocks):
+    """As a glitch on CS makes it: what comes behind it is another frame."""
+    pixels = pixels_of(1)
+    whole = pack(REQUEST, Command.CLASSIFY, 5, pixels.tobytes())
+    for at in range(1, len(whole), 3):
+        came = master.transfer(whole[:at], keep=True)
+        master.period = 2 * clocks
+        master.select(False)
+        master.period = SPI_DIVISOR
+        came += master.transfer(whole[at:]) + master.listen(clocks=300)
+        packets = master.parser.feed(came)
+        assert packets
+        assert {packet.kind for packet in packets} == {Answer.REFUSED}
+        assert packets[0].payload == bytes([Reason.SILENCE])
+        (answer,) = master.ask(Command.CLASSIFY, 6, pixels.tobytes())
+        assert answer.payload == rig.results(pixels)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        # The end of a frame is not told; or bits count on from the frame before.
+        (r"o__broken <= [^;]*;", "o__broken <= 1'b0;"),
+        (r"(if \(cs_n\) begin\n\s+\S+ +=) 3'h0;", r"\1 count;"),
+    ],
+)
+def test_a_slave_that_does_not_look_at_the_selection_is_noticed(fault):
+    rig = make_spi_rig(small_network((8, 8, 1)), edit=[fault])
+    master = rig.master()
+    whole = pack(REQUEST, Command.CLASSIFY, 5, pixels_of(1).tobytes())
+    master.transfer(whole[:20])
+    master.transfer(whole, bits=3)
+    assert master.ask(Command.IDENTIFY, 6) == []
+    master.close()
+
+
 def test_the_rest_of_a_frame_after_nonsense_is_ignored(master):
     nonsense = pack(REQUEST, 0x44, 9, b"") + pack(REQUEST, Command.IDENTIFY, 10)
     came = master.transfer(nonsense + FILL * 30) + master.listen()

@@ -12,18 +12,24 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { PART = 256 };
+/* Images that are read at once; what may go wrong here, besides the errors of sbnn.h. */
+enum { PART = 256, BAD_FILE = 1, BAD_OUTPUT = 2 };
 
+/* Classify all images of a file, and print what comes; return an error of sbnn.h, or of the file. */
 static int print_all(sbnn_board *board, FILE *file)
 {
     static uint8_t images[PART * SBNN_MODEL_IMAGE_BYTES];
     static int32_t classes[PART], scores[PART * SBNN_MODEL_CLASSES];
     int problem = SBNN_OK;
-    size_t count, n, k;
+    size_t size, count, n, k, all = 0;
 
-    while ((count = fread(images, SBNN_MODEL_IMAGE_BYTES, PART, file)) > 0) {
-        int status = sbnn_classify(board, images, SBNN_MODEL_IMAGE_BYTES, count, classes,
-                                   SBNN_MODEL_SCORE_BITS ? scores : NULL, SBNN_MODEL_CLASSES);
+    do {
+        int status;
+        size = fread(images, 1, sizeof images, file);
+        count = size / SBNN_MODEL_IMAGE_BYTES;
+        all += size;
+        status = sbnn_classify(board, images, SBNN_MODEL_IMAGE_BYTES, count, classes,
+                               SBNN_MODEL_SCORE_BITS ? scores : NULL, SBNN_MODEL_CLASSES);
         for (n = 0; n < count; n++) {
             printf("%ld", (long)classes[n]);
             for (k = 0; SBNN_MODEL_SCORE_BITS && classes[n] >= 0 && k < SBNN_MODEL_CLASSES; k++)
@@ -32,10 +38,13 @@ static int print_all(sbnn_board *board, FILE *file)
         }
         if (status != SBNN_OK)
             problem = status;
-        if (status == SBNN_ERROR_PORT || status == SBNN_ERROR_SILENT)
-            break;
-    }
-    return problem;
+        if (status == SBNN_ERROR_PORT || status == SBNN_ERROR_SILENT
+            || status == SBNN_ERROR_NEVER_QUIET)
+            return status;
+    } while (size == sizeof images);
+    if (ferror(file) || all == 0 || size % SBNN_MODEL_IMAGE_BYTES)
+        return BAD_FILE;
+    return fflush(stdout) == 0 && !ferror(stdout) ? problem : BAD_OUTPUT;
 }
 
 int main(int argc, char **argv)
@@ -46,6 +55,7 @@ int main(int argc, char **argv)
     sbnn_board board;
     sbnn_counters counters;
     FILE *file;
+    char *end;
     unsigned long baud;
     int status;
 
@@ -53,13 +63,13 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: %s PORT BAUD IMAGES\n", argv[0]);
         return 2;
     }
-    baud = strtoul(argv[2], NULL, 10);
+    baud = strtoul(argv[2], &end, 10);
     file = fopen(argv[3], "rb");
     if (file == NULL) {
         perror(argv[3]);
         return 2;
     }
-    status = sbnn_serial_open(&serial, argv[1], baud > 0xFFFFFFFFu ? 0 : (uint32_t)baud);
+    status = sbnn_serial_open(&serial, argv[1], *end || baud > 0xFFFFFFFFu ? 0 : (uint32_t)baud);
     if (status == SBNN_OK) {
         sbnn_init(&board, sbnn_serial_port(&serial), buffer, sizeof buffer);
         board.baud = (uint32_t)baud;
@@ -77,7 +87,12 @@ int main(int argc, char **argv)
         sbnn_serial_close(&serial);
     }
     fclose(file);
-    if (status != SBNN_OK)
+    if (status == BAD_FILE)
+        fprintf(stderr, "%s: not a file of whole images, %ld bytes each\n", argv[3],
+                (long)SBNN_MODEL_IMAGE_BYTES);
+    else if (status == BAD_OUTPUT)
+        fprintf(stderr, "the results could not be written\n");
+    else if (status != SBNN_OK)
         fprintf(stderr, "%s: %s\n", argv[1], sbnn_error_text(status));
     return status == SBNN_OK ? 0 : 1;
 }

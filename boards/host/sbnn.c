@@ -552,8 +552,11 @@ int sbnn_serial_open(sbnn_serial *serial, const char *path, uint32_t baud)
     settings.c_cflag = CS8 | CREAD | CLOCAL;
     settings.c_cc[VMIN] = 0;
     settings.c_cc[VTIME] = 0;
+    /* A port that does only a part of what it is told says nothing: look. */
     if (cfsetispeed(&settings, speed) != 0 || cfsetospeed(&settings, speed) != 0
-        || tcsetattr(serial->file, TCSANOW, &settings) != 0) {
+        || tcsetattr(serial->file, TCSANOW, &settings) != 0
+        || tcgetattr(serial->file, &settings) != 0 || cfgetospeed(&settings) != speed
+        || (settings.c_cflag & CSIZE) != CS8) {
         sbnn_serial_close(serial);
         return SBNN_ERROR_BAUD;
     }
