@@ -125,7 +125,7 @@ async def run_images(around, numbers, odds):
     assert around.sink.empty(), "a result too many"
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=500, timeout_unit="us")
 @cocotb.parametrize(odds=[0.0, 0.5])
 async def every_image_gives_its_result_and_is_counted(dut, odds):
     """Every image gives its result, and the counters say what happened."""
@@ -158,7 +158,7 @@ async def read_on(around):
         before = now
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=500, timeout_unit="us")
 async def a_tlast_out_of_place_is_told_until_reset(dut):
     around = Around(dut)
     await around.start()
@@ -181,7 +181,7 @@ async def a_tlast_out_of_place_is_told_until_reset(dut):
     assert await around.read("STATUS") == 0
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=500, timeout_unit="us")
 async def reset_by_software_forgets_what_is_inside(dut):
     """In mid-image and with results that wait: the next word is the first of an image."""
     around = Around(dut)
@@ -213,7 +213,7 @@ async def reset_by_software_forgets_what_is_inside(dut):
     assert kept, "no result waited at a reset"
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=500, timeout_unit="us")
 async def registers_say_what_the_core_is(dut):
     around = Around(dut)
     await around.start()
@@ -224,7 +224,7 @@ async def registers_say_what_the_core_is(dut):
     assert await around.read("CONTROL") == 0
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=500, timeout_unit="us")
 async def no_other_address_answers(dut):
     around = Around(dut)
     await around.start()
@@ -246,7 +246,7 @@ async def no_other_address_answers(dut):
         assert await around.read(name) == value, name
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=500, timeout_unit="us")
 async def bytes_are_written_one_by_one_in_any_order_of_address_and_data(dut):
     around = Around(dut)
     await around.start()
@@ -276,7 +276,7 @@ async def bytes_are_written_one_by_one_in_any_order_of_address_and_data(dut):
     assert (await around.counters())[:2] == [1, 1]
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=500, timeout_unit="us")
 async def reads_do_not_wait_for_writes(dut):
     around = Around(dut)
     await around.start()
@@ -296,7 +296,7 @@ async def reads_do_not_wait_for_writes(dut):
     assert (await stuck).data == b"abcd"
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=500, timeout_unit="us")
 async def no_output_follows_an_input_within_a_cycle(dut):
     Clock(dut.aclk, 10, unit="ns").start()
     inputs = [getattr(dut, name) for name in CASE["inputs"] if name not in ("aclk", "aresetn")]
@@ -342,7 +342,7 @@ async def offer_all(dut):
     raise AssertionError([each._name for each in offered if not int(each.value)])
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=500, timeout_unit="us")
 async def valid_does_not_wait_for_ready(dut):
     offered = await offer_all(dut)
     for _ in range(50):
@@ -350,7 +350,7 @@ async def valid_does_not_wait_for_ready(dut):
         assert all(int(each.value) for each in offered)
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=500, timeout_unit="us")
 async def reset_is_synchronous_and_active_low(dut):
     offered = await offer_all(dut)
     # Between two edges of the clock it does nothing.

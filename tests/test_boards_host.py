@@ -403,6 +403,7 @@ def test_ports_that_are_none_are_told_in_a_sentence(digits):
     assert said("/nowhere", "12345", raw) == "the port cannot have this baud rate; choose another"
     assert said("/nowhere", "115200x", raw) == "the port cannot have this baud rate; choose another"
     assert said("/nowhere").startswith("usage: ")
+    assert "[MILLISECONDS]" in said("/nowhere", "115200", raw, "soon")
 
 
 def test_a_file_that_does_not_hold_whole_images_is_told(digits, tmp_path):

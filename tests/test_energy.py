@@ -125,11 +125,17 @@ def test_an_estimate_that_does_not_follow_from_its_toggles_is_refused(name, valu
         change(energy_estimate={name: value})
 
 
-def test_an_estimate_without_a_band_is_refused():
+def test_an_estimate_without_a_band_or_a_source_is_refused():
     with pytest.raises(
         ValueError, match=r"^Field energy_estimate\.factor of the report must be more than 1, not 1"
     ):
         change(energy_estimate={"factor": 1.0})
+    for name in ("source", "static"):
+        with pytest.raises(
+            ValueError,
+            match=rf"^Field energy_estimate\.{name} of the report must be a sentence, not ' '",
+        ):
+            change(energy_estimate={name: " "})
     with pytest.raises(
         ValueError, match=r"^A toggle must take energy, and its estimate must have a band$"
     ):

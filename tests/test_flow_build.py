@@ -91,9 +91,17 @@ def test_a_build_leaves_all_its_files(built, model, capsys):
     assert "neither Vivado nor openXC7 is on PATH" in report["missing"]
     assert report["uart"] == {"baud": 3_000_000, "clocks_per_bit": 33}
     assert [step["name"] for step in report["steps"]] == [
-        *("netlist", "rtl", "simulation", "synthesis"),
+        *("netlist", "rtl", "host", "simulation", "synthesis"),
     ]
     assert {"yosys", "amaranth", "verilator", "numpy"} <= set(report["tools"])
+
+
+def test_a_part_without_a_board_has_no_host(model, tmp_path):
+    arguments = ["--model", model, "--out", tmp_path / "out", "--until", "rtl"]
+    assert run(*arguments, "--board", "icebreaker") == 0
+    assert (tmp_path / "out/host/sbnn_model.h").is_file()
+    assert run(*arguments, "--part", "iCE40UP5K-SG48") == 0
+    assert not (tmp_path / "out/host").exists()
 
 
 def test_a_build_for_spi_says_so(model, tmp_path, capsys):
@@ -240,6 +248,7 @@ def test_the_second_time_nothing_is_done(built, model, capsys):
         ("network.sbnn", ["netlist"]),
         ("top.v", ["rtl", "simulation"]),
         ("agreement.json", ["simulation"]),
+        ("host/sbnn.c", ["host"]),
         ("board/shell.v", ["synthesis"]),
     ],
 )
@@ -259,7 +268,7 @@ def test_other_choices_do_only_what_they_change(copy, model):
     arguments = ["--model", model, "--board", "arty_a7", "--out", copy]
     assert run(*arguments, "--levels", "1") == 0
     fresh = [step["name"] for step in report_of(copy)["steps"] if not step["cached"]]
-    assert fresh == ["rtl", "simulation", "synthesis"]
+    assert fresh == ["rtl", "host", "simulation", "synthesis"]
 
 
 @pytest.mark.long
@@ -275,7 +284,8 @@ def test_another_board_needs_no_new_simulation(copy, model):
 def test_a_build_ends_where_it_shall(model, tmp_path, until):
     assert run("--model", model, "--board", "ulx3s_85f", "--out", tmp_path, "--until", until) == 0
     report = report_of(tmp_path)
-    assert report["steps"][-1]["name"] == until
+    assert [step["name"] for step in report["steps"] if step["name"] != "host"][-1] == until
+    assert (tmp_path / "host").exists() == (until != "netlist")
     assert (report["agreement"] is None) == (until != "simulation")
     assert (tmp_path / "top.v").is_file() == (until != "netlist")
     assert not (tmp_path / "board").exists()
@@ -711,10 +721,11 @@ CHANGES = {
     "rtl_gen/stages/conv.py": ("rtl", "netlist simulation bitstream"),
     # Read, not imported.
     "sim/harness.cpp": ("simulation", "netlist synthesis bitstream"),
+    "boards/host/sbnn.c": ("host", "netlist rtl simulation synthesis bitstream"),
     # The steps themselves.
     "models.py": ("netlist", "rtl simulation synthesis bitstream"),
     "flow/network_steps.py": ("netlist rtl simulation", "synthesis bitstream"),
-    "flow/board_steps.py": ("synthesis bitstream", "netlist rtl simulation"),
+    "flow/board_steps.py": ("host synthesis bitstream", "netlist rtl simulation"),
     # What no step is made with.
     **dict.fromkeys(
         ("train/loop.py", "train/fold.py", "qonnx/importer.py", "report/page.py", "cli.py"),
@@ -775,7 +786,7 @@ def check_counted(steps):
 
 def test_all_that_runs_in_a_step_counts(ice40_watched):
     steps = ice40_watched[1]
-    assert list(steps) == ["netlist", "rtl", "simulation", "synthesis", "bitstream"]
+    assert list(steps) == ["netlist", "rtl", "host", "simulation", "synthesis", "bitstream"]
     assert "rtl_gen/stages/vector.py" in steps["rtl"][0]
     assert "boards/platform.py" in steps["synthesis"][0]
     check_counted(steps)

@@ -155,7 +155,7 @@ def make_case(folder, count):
     }
 
 
-def simulate(folder, case, tests=""):
+def simulate(folder, case, tests="", planted=-1):
     """Return, by bench, whether it passed, and all that was said."""
     (folder / "case.json").write_text(json.dumps(case))
     results = folder / "results.xml"
@@ -169,7 +169,8 @@ def simulate(folder, case, tests=""):
         "             timescale=('1ns', '1ps'), build_dir='sim',\n"
         "             build_args=['-Wno-fatal', '-Wno-lint', '--output-split', '0'])\n"
         f"runner.test(hdl_toplevel={module_of(folder / 'ip')!r}, test_module='ip_bench',\n"
-        f"            build_dir='sim', results_xml={str(results)!r}, test_filter={tests!r} or None)\n"
+        f"            build_dir='sim', results_xml={str(results)!r}, test_filter={tests!r} or None,\n"
+        f"            plusargs=['+planted={planted}'])\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", script],
@@ -217,6 +218,68 @@ def test_a_single_bit_that_is_wrong_is_seen(vector, made):
     seen = simulate(made("vector"), case, "every_image")
     assert list(seen.passed.values()) == [False, False]
     assert "result 9" in seen.said
+
+
+#: Faults of a core, each with the bench that must see it. ``true_`` is what the core itself gives.
+FAULTS = {
+    "m_axis_tvalid = true_m_axis_tvalid & (m_axis_tready | asked)": "valid_does_not_wait",
+    "s_axi_bvalid = true_s_axi_bvalid & (s_axi_bready | asked)": "valid_does_not_wait",
+    "m_axis_tvalid = true_m_axis_tvalid & ~stalled": "every_image.*0.5",
+    "m_axis_tdata = true_m_axis_tdata ^ stalled": "every_image.*0.5",
+    "m_axis_tlast = 1'b1": "every_image.*0.0",
+    "m_axis_tlast = 1'b0": "every_image.*0.0",
+    "m_axis_tvalid = true_m_axis_tvalid & aresetn": "reset_is_synchronous",
+    "true_aresetn = 1'b1": "reset_is_synchronous",
+    "s_axis_tready = true_s_axis_tready & s_axis_tvalid": "no_output_follows",
+    "s_axi_bresp = 2'b00": "no_other_address",
+    "s_axi_rresp = 2'b00": "no_other_address",
+    "true_s_axi_wstrb = 4'b1111": "bytes_are_written",
+    "s_axi_rdata = true_s_axi_rdata ^ (s_axi_rdata_odd << 31)": "registers_say",
+}
+
+
+@pytest.fixture(scope="module")
+def faulty(made, tmp_path_factory):
+    """Return a folder with a core that has all these faults, one at a time, by number."""
+    folder = tmp_path_factory.mktemp("faulty")
+    shutil.copytree(made("vector"), folder, dirs_exist_ok=True, ignore=lambda *_: ["sim"])
+    core = folder / "ip" / "sbnn_axi.v"
+    found, text = ports_of(folder / "ip"), core.read_text()
+    ends = [name.split(" = ")[0] for name in FAULTS]
+    lines = ["module sbnn_vector ("]
+    lines += [",\n".join(f"{way} [{bits - 1}:0] {name}" for name, (way, bits) in found.items())]
+    lines += [");", "integer planted;", "reg asked, stalled, s_axi_rdata_odd;"]
+    lines += ['initial if (!$value$plusargs("planted=%d", planted)) planted = -1;']
+    lines += ["always @(posedge aclk) asked <= m_axis_tready & s_axi_bready;"]
+    lines += ["always @(posedge aclk) stalled <= m_axis_tvalid & ~m_axis_tready;"]
+    lines += ["always @(posedge aclk) s_axi_rdata_odd <= ~s_axi_rdata_odd & aresetn;"]
+    for name, (way, bits) in found.items():
+        lines.append(f"wire [{bits - 1}:0] true_{name};")
+        right = (name, f"true_{name}") if way == "output" else (f"true_{name}", name)
+        chosen = "".join(
+            f"planted == {number} ? {fault.split(' = ')[1]} : "
+            for number, (fault, end) in enumerate(zip(FAULTS, ends, strict=True))
+            if end == right[0]
+        )
+        lines.append(f"assign {right[0]} = {chosen}{right[1]};")
+    inner = ", ".join(f".{name}(true_{name})" for name in found)
+    lines += [f"sbnn_vector_true true_core ({inner});", "endmodule", ""]
+    # The wrapper comes first: that is how the top module is found.
+    core.write_text(
+        "\n".join(lines) + text.replace("module sbnn_vector(", "module sbnn_vector_true(")
+    )
+    return folder
+
+
+@needs_tools
+@pytest.mark.long
+def test_each_bench_sees_its_fault(made, faulty):
+    case = make_case(made("vector"), 30)
+    whole = simulate(faulty, case)
+    assert whole.passed == dict.fromkeys(BENCHES, True), whole.said
+    for number, (fault, bench) in enumerate(FAULTS.items()):
+        seen = simulate(faulty, case, bench, planted=number)
+        assert False in seen.passed.values(), f"{fault} was not seen"
 
 
 @needs_tools
@@ -295,6 +358,10 @@ def test_the_templates_name_every_port(core, ports):
     assert set(cell["connections"]) == set(ports)
     assert verilog.isascii()
     vhdl = (core / "instance.vhd").read_text()
+    # Entity, component and instance have their colons and arrows below each other.
+    for indent in ("    ", "      "):
+        columns = {len(name) for name in re.findall(rf"^{indent}(\w+ +)(?::|=>) ", vhdl, re.M)}
+        assert len(columns) == 1
     declared = re.findall(
         r"^      (\w+) +: (in|out) +std_logic(?:_vector\((\d+) downto 0\))?;?$", vhdl, re.M
     )

@@ -1,10 +1,11 @@
 /* Classify images on a board, an example for sbnn.h.
  *
  *     cc -std=c99 -DSBNN_POSIX -o classify main.c sbnn.c
- *     ./classify PORT BAUD IMAGES
+ *     ./classify PORT BAUD IMAGES [MILLISECONDS]
  *
  * The file has images one after another, SBNN_MODEL_IMAGE_BYTES each: raw pixels, row by row. For
- * each image it prints the class, then the scores; the class is -1 where there was no answer. */
+ * each image it prints the class, then the scores; the class is -1 where there was no answer. An
+ * answer may take a second longer than the line does, or as long as is said. */
 
 #include "sbnn.h"
 #include "sbnn_model.h"
@@ -14,6 +15,14 @@
 
 /* Images that are read at once; what may go wrong here, besides the errors of sbnn.h. */
 enum { PART = 256, BAD_FILE = 1, BAD_OUTPUT = 2 };
+
+/* Read a number; return 0 if it is none, or too large. */
+static uint32_t number(const char *text)
+{
+    char *end;
+    unsigned long value = strtoul(text, &end, 10);
+    return *end || value > 0xFFFFFFFFu ? 0 : (uint32_t)value;
+}
 
 /* Classify all images of a file, and print what comes; return an error of sbnn.h, or of the file. */
 static int print_all(sbnn_board *board, FILE *file)
@@ -55,24 +64,25 @@ int main(int argc, char **argv)
     sbnn_board board;
     sbnn_counters counters;
     FILE *file;
-    char *end;
-    unsigned long baud;
+    uint32_t baud, milliseconds;
     int status;
 
-    if (argc != 4) {
-        fprintf(stderr, "usage: %s PORT BAUD IMAGES\n", argv[0]);
+    milliseconds = argc > 4 ? number(argv[4]) : 1000;
+    if (argc < 4 || argc > 5 || milliseconds == 0) {
+        fprintf(stderr, "usage: %s PORT BAUD IMAGES [MILLISECONDS]\n", argv[0]);
         return 2;
     }
-    baud = strtoul(argv[2], &end, 10);
+    baud = number(argv[2]);
     file = fopen(argv[3], "rb");
     if (file == NULL) {
         perror(argv[3]);
         return 2;
     }
-    status = sbnn_serial_open(&serial, argv[1], *end || baud > 0xFFFFFFFFu ? 0 : (uint32_t)baud);
+    status = sbnn_serial_open(&serial, argv[1], baud);
     if (status == SBNN_OK) {
         sbnn_init(&board, sbnn_serial_port(&serial), buffer, sizeof buffer);
-        board.baud = (uint32_t)baud;
+        board.baud = baud;
+        board.timeout_ms = milliseconds;
         status = sbnn_identify(&board);
         if (status == SBNN_OK)
             status = sbnn_check(&board, &model);

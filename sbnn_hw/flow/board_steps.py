@@ -1,4 +1,4 @@
-"""The steps from hardware to a board: synthesis, place and route, bitstream."""
+"""The steps from hardware to a board: driver, synthesis, place and route, bitstream."""
 
 import shutil
 from collections.abc import Callable
@@ -17,20 +17,17 @@ from sbnn_hw.errors import ToolMissing
 from sbnn_hw.families import FpgaFamily
 from sbnn_hw.files import write_atomically, write_text
 from sbnn_hw.flow.plan import BOARD, HOST, Built, Flow, bitstream_of, routes, xilinx_toolchain
-from sbnn_hw.flow.steps import code_digest, file_digest, value_digest
+from sbnn_hw.flow.steps import NOTES, code_digest, file_digest, value_digest
 from sbnn_hw.hardware import AXI, DESCRIPTION, VERILOG
 from sbnn_hw.tools import version_of
 from sbnn_hw.yosys import Counts, synthesise
 
-__all__ = ["check_shell", "prepare", "route", "synthesise_all"]
+__all__ = ["check_shell", "prepare", "route", "synthesise_all", "write_host"]
 
 # What makes the files of a board, and what places and routes them.
 _SHELL_CODE = tuple(
     f"sbnn_hw.{name}"
-    for name in (
-        *("boards.host", "boards.nextpnr", "boards.platform", "boards.shell", "boards.vivado"),
-        "yosys",
-    )
+    for name in (*("boards.nextpnr", "boards.platform", "boards.shell", "boards.vivado", "yosys"),)
 )
 _ROUTE_CODE = tuple(f"sbnn_hw.boards.{name}" for name in ("nextpnr", "openxc7", "vivado"))
 
@@ -71,6 +68,25 @@ def check_shell(flow: Flow, built: Built) -> None:
         _shell_of(built)(built.clock.baud.divisor, 1)
 
 
+def write_host(flow: Flow, built: Built) -> None:
+    """Write the driver for a board's host; without a board, forget that of another build."""
+    if flow.plan.board is None:
+        flow.steps.remove((f"{HOST}/", f"{NOTES}/host.json"))
+        return
+
+    def make() -> tuple[Any, list[str]]:
+        files = host_files(built.known_design)
+        for name, text in files.items():
+            write_text(flow.plan.out / HOST / name, text)
+        return {}, [f"{HOST}/{name}" for name in files]
+
+    reads = {
+        "description": file_digest(flow.plan.out / DESCRIPTION),
+        "code": code_digest("sbnn_hw.boards.host", "sbnn_hw.files", alone=(__name__,)),
+    }
+    flow.steps.run("host", reads, make)
+
+
 def synthesise_all(flow: Flow, built: Built) -> None:
     target, place = flow.plan.target, flow.plan.out / BOARD
     verilog = (flow.plan.out / VERILOG).read_text(encoding="utf-8")
@@ -100,7 +116,7 @@ def synthesise_all(flow: Flow, built: Built) -> None:
             }
         names = sorted({*prepared.files, f"{prepared.name}.json"})
         files = [f"{BOARD}/{name}" for name in [f"{prepared.name}.json", *names]]
-        return counts, files + _write_host(flow, built)
+        return counts, files
 
     reads = {
         "verilog": file_digest(flow.plan.out / VERILOG),
@@ -115,16 +131,6 @@ def synthesise_all(flow: Flow, built: Built) -> None:
     }
     found = flow.steps.run("synthesis", reads, make)
     built.core, built.whole = found["core"], found["whole"]
-
-
-def _write_host(flow: Flow, built: Built) -> list[str]:
-    """Write the driver for a board's host; return its files."""
-    if flow.plan.board is None:
-        return []
-    files = host_files(built.known_design)
-    for name, text in files.items():
-        write_text(flow.plan.out / HOST / name, text)
-    return [f"{HOST}/{name}" for name in files]
 
 
 def _counts(counts: Counts, family: FpgaFamily) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from sbnn_hw.boards.fit import check_fit, check_size
 from sbnn_hw.errors import Disagreement, OutputRefused, SbnnError, TimingMissed
 from sbnn_hw.files import exclusive, write_text
-from sbnn_hw.flow.board_steps import check_shell, route, synthesise_all
+from sbnn_hw.flow.board_steps import check_shell, route, synthesise_all, write_host
 from sbnn_hw.flow.network_steps import (
     choose_clock,
     choose_images,
@@ -83,6 +83,7 @@ def _walk(flow: Flow) -> Report:
         built.fit = check_fit(network, plan.target, force=plan.force)
         check_size(network, force=plan.force)
         generate(flow, built, choose_options(flow, built), images)
+        write_host(flow, built)
         if plan.reaches("synthesis"):
             built.fit = check_fit(network, plan.target, built.design, force=plan.force)
             check_shell(flow, built)

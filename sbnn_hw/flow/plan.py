@@ -63,9 +63,9 @@ TOOLCHAINS = ("auto", *(name for family in fpga_families() for name in family.to
 #: What each step leaves in the build's folder, next to its note.
 LEFT: dict[str, tuple[str, ...]] = {
     "netlist": (NETLIST,),
-    "rtl": (VERILOG, AXI, DESCRIPTION, "tests/"),
+    "rtl": (VERILOG, AXI, DESCRIPTION, "tests/", f"{HOST}/", f"{NOTES}/host.json"),
     "simulation": (AGREEMENT, TOGGLES, f"{NOTES}/toggles.json"),
-    "synthesis": (f"{BOARD}/", f"{HOST}/"),
+    "synthesis": (f"{BOARD}/",),
     "bitstream": tuple(sorted({f"design.{family.bitstream}" for family in fpga_families()})),
 }
 

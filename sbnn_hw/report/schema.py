@@ -276,6 +276,9 @@ class EnergyEstimate:
     def _check(self) -> None:
         """Refuse an estimate that does not follow from its toggles, or has no band."""
         require(self.factor > 1, "energy_estimate.factor", "more than 1", self.factor)
+        for name in ("source", "static"):
+            text = getattr(self, name)
+            require(bool(text.strip()), f"energy_estimate.{name}", "a sentence", text)
         least = self.of(
             toggles=self.toggles,
             images=self.images,
