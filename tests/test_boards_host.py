@@ -2,6 +2,7 @@
 """The C driver: compiled strictly, against scripted and simulated boards, with noise and garbage."""
 
 import re
+import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -69,6 +70,14 @@ def test_it_is_strict_c99_and_cpp(tmp_path, posix):
     source = HOST / "sbnn.c"
     compile_c(tmp_path / "c.o", *C99, "-Wconversion", "-O2", *posix, "-c", source)
     compile_c(tmp_path / "cpp.o", "-x", "c++", *STRICT, "-O2", *posix, "-c", source)
+
+
+@pytest.mark.skipif(not shutil.which("avr-gcc"), reason="needs avr-gcc")
+def test_it_is_strict_where_an_int_has_16_bits(tmp_path):
+    flags = (*C99, "-Wconversion", "-Os", "-mmcu=atmega1284p")
+    command = ["avr-gcc", *flags, "-c", HOST / "sbnn.c", "-o", tmp_path / "avr.o"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_it_needs_no_memory_of_its_own_and_keeps_no_state(tmp_path):

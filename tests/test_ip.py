@@ -370,6 +370,21 @@ def test_the_templates_name_every_port(core, ports):
     assert set(re.findall(r"^      (\w+) +=> \1,?$", vhdl, re.M)) == set(ports)
 
 
+@pytest.mark.skipif(not shutil.which("ghdl"), reason="needs GHDL")
+@pytest.mark.parametrize("standard", ["93", "08"])
+def test_ghdl_reads_the_template(core, tmp_path, standard):
+    def reads(text):
+        (tmp_path / "instance.vhd").write_text(text)
+        command = ["ghdl", "-a", f"--std={standard}", "instance.vhd"]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True).returncode == 0
+
+    text = (core / "instance.vhd").read_text()
+    assert reads(text)
+    # It sees a port that is missing, and one that is too wide.
+    assert not reads(re.sub(r"^      aclk +: .*\n", "", text, count=1, flags=re.M))
+    assert not reads(text.replace("(31 downto 0)", "(32 downto 0)", 1))
+
+
 # IP-XACT
 
 

@@ -31,9 +31,8 @@ enum {
     SLOWER = 8,
     /* A packet shall not take longer: an error costs little then. */
     PACKET_SECONDS = 2,
-    /* A line that is busy for as long is not a board's; without a rate, for so many bytes. */
+    /* A line that is busy for as long is not a board's. */
     NEVER_QUIET_SECONDS = 5,
-    NEVER_QUIET_BYTES = 65536,
     /* Times in a row that an image got no answer at all before all others are given up. */
     MOST_SILENT = 2,
     /* How long one call of the port's read waits at most. */
@@ -42,6 +41,9 @@ enum {
 
 /* The longest payload. */
 #define MOST_PAYLOAD 0xFFFFFFu
+
+/* Without a rate, a line that has brought so many bytes is not a board's. */
+#define NEVER_QUIET_BYTES 65536u
 
 /* A packet that arrived whole. The payload lies in the buffer, until more is read. */
 typedef struct {
@@ -101,7 +103,7 @@ uint32_t sbnn_crc32(uint32_t check, const uint8_t *data, size_t size)
 
 static uint16_t get16(const uint8_t *at)
 {
-    return (uint16_t)(at[0] | at[1] << 8);
+    return (uint16_t)(at[0] | (uint16_t)at[1] << 8);
 }
 
 static uint32_t get32(const uint8_t *at)
@@ -130,7 +132,7 @@ static int find_packet(sbnn_board *board, packet *found)
         const uint8_t *at = board->buffer + board->begin;
         size_t held = board->end - board->begin;
         const uint8_t *start = (const uint8_t *)memchr(at, START_ANSWER, held);
-        size_t length;
+        uint32_t length;
         if (start == NULL) {
             board->begin = board->end;
             break;
@@ -139,17 +141,17 @@ static int find_packet(sbnn_board *board, packet *found)
         held -= (size_t)(start - at);
         if (held < HEAD_BYTES)
             break;
-        length = (size_t)(get16(start + 4) | (uint32_t)start[6] << 16);
+        length = get16(start + 4) | (uint32_t)start[6] << 16;
         if (length <= board->room - SBNN_OVERHEAD) {
             const uint8_t *check = start + HEAD_BYTES + length;
             if (held < length + SBNN_OVERHEAD)
                 break;
-            if (get32(check) == sbnn_crc32(0, start + 1, HEAD_BYTES - 1 + length)) {
+            if (get32(check) == sbnn_crc32(0, start + 1, HEAD_BYTES - 1 + (size_t)length)) {
                 found->kind = start[1];
                 found->number = get16(start + 2);
                 found->payload = start + HEAD_BYTES;
-                found->length = length;
-                board->begin += length + SBNN_OVERHEAD;
+                found->length = (size_t)length;
+                board->begin += found->length + SBNN_OVERHEAD;
                 return 1;
             }
         }
@@ -220,7 +222,7 @@ static int ask_once(sbnn_board *board, uint8_t kind, const uint8_t *payload, siz
     head[3] = (uint8_t)(board->number >> 8);
     head[4] = (uint8_t)(length & 0xFF);
     head[5] = (uint8_t)(length >> 8 & 0xFF);
-    head[6] = (uint8_t)(length >> 16 & 0xFF);
+    head[6] = (uint8_t)((uint32_t)length >> 16 & 0xFF);
     sum = sbnn_crc32(sbnn_crc32(0, head + 1, HEAD_BYTES - 1), payload, length);
     check[0] = (uint8_t)(sum & 0xFF);
     check[1] = (uint8_t)(sum >> 8 & 0xFF);
@@ -314,7 +316,7 @@ static int believe(sbnn_board *board, const packet *answer)
         || model->index_bits > 16 || model->score_bits > 32 || model->classes < 1 || batch < 1
         || model->height < 1 || (model->width < 1) != (model->channels < 1))
         return SBNN_ERROR_NO_BOARD;
-    image = (uint64_t)model->height * (uint32_t)((model->value_bits + 7) / 8);
+    image = (uint64_t)model->height * ((model->value_bits + 7u) / 8);
     if (image <= MOST_PAYLOAD && model->width)
         image *= model->width;
     if (image <= MOST_PAYLOAD && model->channels)
@@ -417,7 +419,7 @@ static int take_results(const sbnn_board *board, const uint8_t *results, size_t 
 static int values_fit(const sbnn_board *board, const uint8_t *images, size_t count)
 {
     unsigned bytes = (board->model.value_bits + 7u) / 8, high = board->model.value_bits % 8;
-    size_t at, size = count * board->image_bytes;
+    size_t at, size = count * (size_t)board->image_bytes;
     if (high)
         for (at = bytes - 1; at < size; at += bytes)
             if (images[at] >> high)
@@ -449,11 +451,11 @@ int sbnn_classify(sbnn_board *board, const uint8_t *images, size_t image_bytes, 
         most = least(most, PACKET_SECONDS * (board->baud / 10) / board->image_bytes);
     size = most = most ? most : 1;
     for (first = 0; first < count;) {
-        size_t now = count - first < size ? count - first : size;
+        size_t now = count - first < size ? count - first : (size_t)size;
         packet answer;
         int quiet, status;
         status = ask_once(board, CLASSIFY, images + first * image_bytes, now * image_bytes,
-                          now * board->result_bytes, &answer);
+                          now * (size_t)board->result_bytes, &answer);
         if (status == SBNN_ERROR_PORT)
             return status;
         if (status != SBNN_ERROR_NO_ANSWER)

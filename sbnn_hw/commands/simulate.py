@@ -67,6 +67,7 @@ def run(args: argparse.Namespace) -> None:
     from sbnn_hw.sim.waves import find_waveform, save_file
 
     folder = Folder(args.design)
+    _check_numbers(args)
     _check_waves(args)
     network, verilog, design = folder.load()
     check_writable(args.design / AGREEMENT)
@@ -109,6 +110,13 @@ def run(args: argparse.Namespace) -> None:
     folder.insist(agreement)
 
 
+def _check_numbers(args: argparse.Namespace) -> None:
+    if args.seed < 0:
+        raise UsageError(f"Seed must not be negative, not {args.seed}")
+    if args.images is not None and args.images < 1:
+        raise UsageError(f"Images must be 1 or more, not {args.images}")
+
+
 def _check_waves(args: argparse.Namespace) -> None:
     """Refuse waveforms that cannot be written, or that nobody could look through."""
     from sbnn_hw.sim.waves import MOST, SHOWN, find_waveform
@@ -128,10 +136,6 @@ def _check_waves(args: argparse.Namespace) -> None:
 
 
 def _images(args: argparse.Namespace, network: Any) -> Any:
-    if args.seed < 0:
-        raise UsageError(f"Seed must not be negative, not {args.seed}")
-    if args.images is not None and args.images < 1:
-        raise UsageError(f"Images must be 1 or more, not {args.images}")
     if not args.data:
         return random_images(network, args.images or 1000, args.seed)
     return read_data(args, network, args.design).pixels[: args.images]
