@@ -566,6 +566,13 @@ def test_the_page_beside_a_core_tells_ports_and_registers(core, ports):
         assert name == "README.md" or f"`{name}`" in text
 
 
+def test_the_page_beside_a_core_sends_only_xilinx_parts_to_vivado(made):
+    for name, offered in (("vector", True), ("pixels", False)):
+        text = (made(name) / "ip" / "README.md").read_text()
+        families = "<xilinx:family " in (made(name) / "ip" / "component.xml").read_text()
+        assert ("IP repositories" in text) == families == offered
+
+
 def test_the_documentation_has_the_registers():
     assert register_table() in (ROOT / "docs/hardware.md").read_text()
 

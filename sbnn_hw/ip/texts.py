@@ -2,6 +2,7 @@
 
 from textwrap import dedent, fill, indent
 
+from sbnn_hw.families import find_family
 from sbnn_hw.ip.core import ADDRESS_BITS, LIBRARY, VENDOR, VERSION, Core, Port
 from sbnn_hw.ip.files import COMPONENT, FUSESOC, LITEX, NETWORK, PRIMITIVES, VERILOG, VHDL, WRAPPER
 from sbnn_hw.ip.registers import REGISTERS
@@ -176,7 +177,8 @@ def readme(core: Core) -> str:
         f"- `s_axis` takes images of {shape} values, row by row, in "
         f"{_words(core.image_words, core.s_width)} each. TLAST is set with the last word of an "
         f"image, and only there. {'An image' if design.input.beats == 1 else 'Each pixel'}, with "
-        f"values of {design.input.value_bits} bits, lies in {_words(parts, core.s_width)}, the "
+        f"values of {_count(design.input.value_bits, 'bit')}, lies in "
+        f"{_words(parts, core.s_width)}, the "
         "first value in the lowest bits of the first word; bits that are left over are not read. "
         "There is no TKEEP: all bytes of a word count."
     )
@@ -197,6 +199,9 @@ def readme(core: Core) -> str:
         "word that it still offers is the first of the next image. Up to two results that are "
         "already at m_axis still come, whole; then BUSY is 0."
     )
+    catalogue = "IP-XACT, for Vivado: add this folder to the project's IP repositories"
+    if not find_family(design.family).catalogue:
+        catalogue = "IP-XACT; Vivado does not offer it, because it has no parts of this family"
     ports = "\n".join(
         f"| `{port.name}` | {'out' if port.output else 'in'} | {port.width} |"
         for port in core.ports
@@ -210,7 +215,7 @@ low.
 | file | what it is |
 |---|---|
 | `{WRAPPER}`, `{NETWORK}` | the core; both are needed |
-| `{COMPONENT}` | IP-XACT, for Vivado: add this folder to the project's IP repositories |
+| `{COMPONENT}` | {catalogue} |
 | `{FUSESOC}` | for FuseSoC: `fusesoc library add` this folder |
 | `{LITEX}` | for LiteX |
 | `{VERILOG}`, `{VHDL}` | templates of an instance |
@@ -240,7 +245,11 @@ def _filled(text: str) -> str:
 
 
 def _words(count: int, width: int) -> str:
-    return f"{count} word{'s' * (count != 1)} of {width // 8} byte{'s' * (width != 8)}"
+    return f"{_count(count, 'word')} of {_count(width // 8, 'byte')}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def register_table(core: Core | None = None) -> str:
