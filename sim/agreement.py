@@ -14,7 +14,7 @@ from sbnn_hw.design import Design
 from sbnn_hw.errors import UsageError
 from sbnn_hw.files import write_atomically
 from sbnn_hw.netlist import Network
-from sbnn_hw.sim.build import Waveform
+from sbnn_hw.sim.build import Waveform, usable_waveform
 from sbnn_hw.sim.library import Library, Probe, Trace, compile_design, primitives
 from sbnn_hw.sim.waves import find_waveform, views_of
 from sbnn_hw.vectors import pack_images, unpack_results
@@ -157,7 +157,7 @@ def check_agreement(
         raise UsageError("There must be one image or more to simulate")
     report = progress or (lambda _: None)
     started = time.perf_counter()
-    waveform = None if waves is None else find_waveform(waves)
+    waveform = None if waves is None else usable_waveform(find_waveform(waves))
     library = _compile(verilog, design, inside, len(pixels), report, waveform)
     compiled = time.perf_counter()
     report(f"simulating {len(pixels):,} images{' with stalls' if stalls else ''}")

@@ -14,7 +14,7 @@ from sbnn_hw.cache import keep_log, make_once, no_space
 from sbnn_hw.errors import ToolFailed, ToolMissing
 from sbnn_hw.sim.verilator import Compiler, Verilator, require
 
-__all__ = ["BENCH", "WAVEFORMS", "Progress", "Waveform", "compile_once", "require_waveform"]
+__all__ = ["BENCH", "WAVEFORMS", "Progress", "Waveform", "compile_once", "usable_waveform"]
 
 Progress = Callable[[str], None]
 
@@ -56,6 +56,9 @@ class Waveform:
     cure: str = ""
 
 
+# Headers that stand in for those of libraries that are not installed.
+_PLAIN = ("lz4.h", "zlib.h")
+
 #: Waveforms by the ending of their files.
 WAVEFORMS = {
     ".fst": Waveform(
@@ -79,21 +82,43 @@ WAVEFORMS = {
 }
 
 
-def require_waveform(waveform: Waveform) -> None:
-    """Make sure, before long work starts, that everything is there that a waveform needs."""
-    _, compiler = require()
+def usable_waveform(waveform: Waveform) -> Waveform:
+    """Return a kind of waveform as it can be compiled here, or say what it needs."""
+    verilator, compiler = require()
+    if _compiles(waveform, compiler):
+        return waveform
+    # Older Verilators have another writer, which asks more of its libraries.
+    if (verilator.root / "include" / "fstcpp").is_dir():
+        plain = _without_libraries(waveform)
+        if _compiles(plain, compiler):
+            return plain
+    raise ToolMissing(f"{waveform.name} waveforms need {waveform.cure}")
+
+
+def _without_libraries(waveform: Waveform) -> Waveform:
+    """Return a kind of waveform whose writer does not compress, and so needs no library."""
+    folder = Path(__file__).parent / "plain"
+    texts = {name: (folder / name).read_text(encoding="utf-8") for name in _PLAIN}
+    # What is compiled with other texts has another name in the cache.
+    flags = (f"-I{folder}", f"-DSBNN_PLAIN=0x{_digest_of(*texts.items())[:8]}")
+    return replace(waveform, definitions=(*waveform.definitions, *flags), libraries=())
+
+
+def _compiles(waveform: Waveform, compiler: Compiler) -> bool:
     includes = "".join(f"#include <{name}>\n" for name in waveform.headers)
     with TemporaryDirectory() as folder:
         done = subprocess.run(
-            [str(compiler.program), "-x", "c++", "-", *waveform.libraries, "-o", "tried"],
+            [
+                *(str(compiler.program), "-x", "c++", *waveform.definitions, "-"),
+                *(*waveform.libraries, "-o", "tried"),
+            ],
             input=f"{includes}int main() {{}}\n",
             cwd=folder,
             capture_output=True,
             text=True,
             check=False,
         )
-    if done.returncode:
-        raise ToolMissing(f"{waveform.name} waveforms need {waveform.cure}")
+    return done.returncode == 0
 
 
 _HEADERS = """\

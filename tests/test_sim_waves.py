@@ -1,12 +1,15 @@
 """Waveforms say what the netlist says, and GTKWave is shown signals that are there, in order."""
 
 import re
+import subprocess
+import zlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import pywellen
+from conftest import ROOT
 from designs import described
 from random_networks import random_map_network, random_vector_network
 
@@ -16,7 +19,7 @@ from sbnn_hw.errors import ToolFailed, ToolMissing, UsageError
 from sbnn_hw.hardware import Folder
 from sbnn_hw.images import random_images
 from sbnn_hw.sim import build
-from sbnn_hw.sim.build import WAVEFORMS, require_waveform
+from sbnn_hw.sim.build import WAVEFORMS, usable_waveform
 from sbnn_hw.sim.library import View, compile_design, primitives
 from sbnn_hw.sim.waves import MOST, find_waveform, save_file
 from sbnn_hw.vectors import pack_images
@@ -26,7 +29,7 @@ IMAGES, SEED = 4, 3
 
 def needs(ending):
     try:
-        require_waveform(WAVEFORMS[ending])
+        usable_waveform(WAVEFORMS[ending])
     except ToolMissing as error:
         pytest.skip(str(error))
 
@@ -177,6 +180,80 @@ def test_a_waveform_holds_what_the_netlist_computes(vector_design, tmp_path, cap
     assert {each.name for each in tmp_path.iterdir()} == {path.name, "some waves.gtkw"}
     assert f'[dumpfile] "{path.name}"\n' in path.with_suffix(".gtkw").read_text()
     check(vector_design, path)
+
+
+@pytest.mark.long
+def test_fst_needs_no_library(vector_design, tmp_path, monkeypatch):
+    """Where zlib and lz4 are missing, it is written without them, and says the same."""
+    needs(".fst")
+    there = usable_waveform(WAVEFORMS[".fst"])
+    fst = replace(WAVEFORMS[".fst"], libraries=("-lno_such_library",))
+    monkeypatch.setitem(build.WAVEFORMS, ".fst", fst)
+    plain = usable_waveform(fst)
+    assert plain.libraries == ()
+    assert there.libraries == () or plain.definitions != there.definitions
+    assert simulate(vector_design, tmp_path / "plain.fst") == 0
+    check(vector_design, tmp_path / "plain.fst")
+
+
+_PACK = """
+#include <lz4.h>
+#include <zlib.h>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+int main(int, char** argv) {
+    std::vector<unsigned char> in(std::strtoul(argv[1], nullptr, 10)), out;
+    if (std::fread(in.data(), 1, in.size(), stdin) != in.size()) return 1;
+    uLongf room = compressBound(in.size());
+    out.resize(argv[2][0] == 'z' ? room : LZ4_compressBound(in.size()));
+    if (argv[2][0] == 'z') {
+        if (compress2(out.data(), &room, in.data(), in.size(), 9) != Z_OK) return 1;
+    } else {
+        room = LZ4_compress_default((const char*)in.data(), (char*)out.data(), in.size(),
+                                    out.size());
+    }
+    if (room > out.size()) return 2;
+    return std::fwrite(out.data(), 1, room, stdout) != room;
+}
+"""
+
+
+def unpack_lz4(data):
+    """Undo lz4 where there are only literals."""
+    size, at = data[0] >> 4, 1
+    assert data[0] & 15 == 0
+    if size == 15:
+        while True:
+            size, at = size + data[at], at + 1
+            if data[at - 1] < 255:
+                break
+    assert len(data) == at + size
+    return data[at:]
+
+
+def test_what_stands_in_for_the_libraries_is_in_their_format(tmp_path):
+    (tmp_path / "pack.cpp").write_text(_PACK)
+    flags = (
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-fsanitize=address,undefined",
+        f"-I{ROOT / 'sim/plain'}",
+    )
+    program = tmp_path / "pack"
+    subprocess.run(["c++", *flags, tmp_path / "pack.cpp", "-o", program], check=True)
+    chance = np.random.default_rng(2)
+    for size in (0, 1, 14, 15, 16, 269, 270, 271, 524, 525, 65534, 65535, 65536, 131070, 200_001):
+        data = chance.bytes(size)
+
+        def packed(kind, data=data):
+            command = [program, str(len(data)), kind]
+            return subprocess.run(command, input=data, capture_output=True, check=True).stdout
+
+        # zlib checks lengths and Adler-32 itself.
+        assert zlib.decompress(packed("z")) == data
+        assert unpack_lz4(packed("4")) == data
 
 
 def test_pixels_that_hesitate_are_in_a_waveform_too(map_design, tmp_path):

@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Simulate, write the verdict, and fail if it is not that all is equal."""
     from sbnn_hw.sim.agreement import check_agreement
-    from sbnn_hw.sim.build import require_waveform
+    from sbnn_hw.sim.build import usable_waveform
     from sbnn_hw.sim.verilator import require
     from sbnn_hw.sim.waves import find_waveform, save_file
 
@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> None:
     check_writable(args.design / AGREEMENT)
     require()
     if args.waves:
-        require_waveform(find_waveform(args.waves))
+        usable_waveform(find_waveform(args.waves))
     # A verdict of another run must not outlive one that breaks off.
     folder.remove(AGREEMENT)
     pixels = _images(args, network)
