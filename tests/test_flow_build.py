@@ -721,6 +721,7 @@ CHANGES = {
     "rtl_gen/stages/conv.py": ("rtl", "netlist simulation bitstream"),
     # Read, not imported.
     "sim/harness.cpp": ("simulation", "netlist synthesis bitstream"),
+    "sim/plain/zlib.h": ("simulation", "netlist synthesis bitstream"),
     "boards/host/sbnn.c": ("host", "netlist rtl simulation synthesis bitstream"),
     # The steps themselves.
     "models.py": ("netlist", "rtl simulation synthesis bitstream"),
