@@ -156,6 +156,7 @@ def test_wheel_works_without_the_sources_and_without_torch(tmp_path):
     (wheel,) = tmp_path.glob("*.whl")
     held = set(zipfile.ZipFile(wheel).namelist())
     assert {f"sbnn_hw/boards/host/{name}" for name in ("sbnn.h", "sbnn.c", "main.c")} <= held
+    assert {f"sbnn_hw/sim/plain/{name}" for name in ("lz4.h", "zlib.h")} <= held
     venv.create(tmp_path / "env", with_pip=False)
     python = tmp_path / "env/bin/python"
     target = subprocess.run(
