@@ -30,6 +30,7 @@ from sbnn_hw.rtl_gen.design import generate
 from sbnn_hw.rtl_gen.estimate import estimate
 from sbnn_hw.rtl_gen.lower import Options, lower
 from sbnn_hw.sim.agreement import check_agreement
+from sbnn_hw.zoo.densify import densify
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,6 +229,16 @@ def test_an_operation_without_export_is_refused(make, stage):
         ModelRejected, match=rf"^Stage {stage}: the operation '\w+' cannot be exported to ONNX$"
     ):
         export_network(make(np.random.default_rng(0)))
+
+
+def test_an_operation_without_a_dense_form_is_refused(monkeypatch):
+    network = inverted(np.random.default_rng(0))
+    assert densify(network).stages[2].operation is network.stages[2].operation
+    monkeypatch.setattr(Invert, "connections", 3)
+    with pytest.raises(
+        ModelRejected, match=r"^Stage turn: no dense form of the operation 'invert' is known$"
+    ):
+        densify(network)
 
 
 def diamond(rng):
