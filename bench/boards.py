@@ -17,6 +17,9 @@ from typing import Any
 
 from pages import put, table
 
+from sbnn_hw.report import Report
+from sbnn_hw.report.form import plain
+
 ROOT = Path(__file__).parents[1]
 PAGE, RESULTS = ROOT / "docs/boards.md", ROOT / "docs/bench/boards.json"
 
@@ -62,20 +65,21 @@ def build(what: Build, keep: bool) -> Row:
     """
     if not (keep and (ROOT / what.folder / "report.json").exists()):
         run(what)
-    report = json.loads((ROOT / what.folder / "report.json").read_text(encoding="utf-8"))
-    if report["accuracy"] is None:
+    text = (ROOT / what.folder / "report.json").read_text(encoding="utf-8")
+    report = Report.read(json.loads(text))
+    if report.accuracy is None or report.agreement is None:
         raise SystemExit(f"the data of {what.model} are not here (set SBNN_DATA)")
     keys = (
         *("network", "part", "accuracy", "luts", "ffs", "design", "capacity", "clock_mhz"),
         *("fmax_mhz", "levels_per_stage", "images_per_second", "bitstream", "tools"),
     )
-    agreement = report["agreement"]
+    agreement = report.agreement
     return {
         "model": what.model,
         "board": what.board,
         "levels": what.levels,
-        **{key: report[key] for key in keys},
-        "agreement": {key: agreement[key] for key in ("vectors", "mismatches")},
+        **{key: plain(getattr(report, key)) for key in keys},
+        "agreement": {"vectors": agreement.vectors, "mismatches": agreement.mismatches},
         # What was counted: a test generates these texts again and compares.
         "texts": {
             path.name: hashlib.sha256(path.read_bytes()).hexdigest()

@@ -14,7 +14,8 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from sbnn_hw.families import find_fpga_family
+from sbnn_hw.cost.memory import SHORT
+from sbnn_hw.families import find_fpga_family, fpga_families
 from sbnn_hw.files import write_text
 from sbnn_hw.netlist import Window
 from sbnn_hw.rtl_gen.cores import core_of
@@ -28,12 +29,8 @@ RESULTS = Path(__file__).parents[1] / "docs/bench/parts.json"
 WINDOWS = ((2, 2, 0), (3, 1, 0), (3, 1, 1), (3, 2, 1), (5, 1, 0), (5, 2, 2))
 SIDES, BITS = (8, 14, 16, 28, 32, 56), (4, 24)
 
-#: Words of memories, by family: those that no shift register takes, and bits of a word.
-WORDS = {
-    "xc7": (65, 128, 224, 512, 1024),
-    "ecp5": (9, 16, 28, 32, 64, 128, 224, 512, 1024),
-    "ice40": (9, 16, 28, 64, 128, 256, 512),
-}
+#: Words of memories, as far as no shift register takes them, and bits of a word.
+WORDS = (9, 16, 28, 32, 64, 65, 128, 224, 256, 512, 1024)
 WIDTHS = (1, 3, 8, 16, 24, 36, 64)
 
 
@@ -69,9 +66,10 @@ def window(family: str, kernel: int, stride: int, padding: int, side: int, bits:
 
 def components() -> Iterator[tuple[str, list[int], str, wiring.Component]]:
     """Yield the kind of each thing that is measured, its sizes, the family and the component."""
-    for family, sizes in WORDS.items():
-        for words, bits in itertools.product(sizes, WIDTHS):
-            yield "memory", [words, bits], family, Line(words, bits)
+    for family, memory in ((each.name, each.memory) for each in fpga_families()):
+        for words, bits in itertools.product(WORDS, WIDTHS):
+            if words > max(SHORT, memory.shifted):
+                yield "memory", [words, bits], family, Line(words, bits)
         for shape, side, bits in itertools.product(WINDOWS, SIDES, BITS):
             yield (
                 *("window", [*shape, side, bits], family),

@@ -7,7 +7,7 @@ from sbnn_hw import bops
 from sbnn_hw.boards.table import BOARDS, Board, Part
 from sbnn_hw.design import Design
 from sbnn_hw.errors import ModelRejected
-from sbnn_hw.netlist import Encode, Network
+from sbnn_hw.netlist import INPUT, Network
 
 __all__ = ["LARGEST", "Need", "check_fit", "check_size", "need"]
 
@@ -77,12 +77,8 @@ def need(network: Network, target: Board | Part, design: Design | None = None) -
 def _input_registers(network: Network, design: Design) -> int:
     """Return the bits of an input word that anything reads: the shell gathers it in registers."""
     stream = design.input
-    bits = stream.value_bits
-    first = network.stages[0].operation
-    if isinstance(first, Encode):
-        # Bits below the lowest one of any threshold decide nothing.
-        common = math.gcd(*map(int, first.thresholds.ravel()))
-        bits -= (common & -common).bit_length() - 1
+    readers = [stage.operation for stage in network.stages if INPUT in stage.sources]
+    bits = stream.value_bits - min(reader.ignored_bits for reader in readers)
     return stream.width // stream.value_bits * bits
 
 

@@ -4,6 +4,7 @@ from amaranth import *
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from sbnn_hw.design import Design
 from sbnn_hw.rtl_gen.streams import Widen
 
 __all__ = ["AxiStream", "Boxed"]
@@ -28,7 +29,7 @@ class Boxed(wiring.Component):
         As those of :class:`sbnn_hw.rtl_gen.datapath.Datapath`, the output as plain bits.
     """
 
-    def __init__(self, design, module="top"):
+    def __init__(self, design: Design, module: str = "top") -> None:
         self._module = module
         self.beats = design.input.beats
         super().__init__({
@@ -70,7 +71,7 @@ class AxiStream(wiring.Component):
         The number, in its image, of the word that comes next.
     """
 
-    def __init__(self, network, width=None):
+    def __init__(self, network: wiring.Component, width: int | None = None) -> None:
         self._network = network
         beat = len(network.i.payload)
         self._width = width or 8 * -(-beat // 8)

@@ -190,8 +190,7 @@ def realises(kind: str, *, gathers: bool = False) -> Callable[[Realise], Realise
 class Estimated:
     """What a stage will take, and the fewest cycles between two of its outputs."""
 
-    tables: float
-    blocks: float = 0.0
+    cost: Cost
     between: int = 1
 
 

@@ -4,6 +4,7 @@ from amaranth import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from sbnn_hw.netlist import Network
 from sbnn_hw.rtl_gen.island import join
 from sbnn_hw.rtl_gen.lower import Options, lower
 
@@ -28,7 +29,7 @@ class Datapath(wiring.Component):
     # A network that is refused, or only asked what it would cost, is no oversight.
     _MustUse__silence = True
 
-    def __init__(self, network, options=None):
+    def __init__(self, network: Network, options: Options | None = None) -> None:
         self.options = options or Options()
         self.lowered = lower(network, self.options)
         self.beats, self.latency = self.lowered.beats, self.lowered.latency

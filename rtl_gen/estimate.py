@@ -9,10 +9,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from sbnn_hw.cost.cost import Cost
 from sbnn_hw.cost.prices import SEARCHED
+from sbnn_hw.errors import naming
 from sbnn_hw.netlist import INPUT, Network
-from sbnn_hw.rtl_gen.candidate import ESTIMATES, Arrival, Place, candidates_of, choose
-from sbnn_hw.rtl_gen.lower import comes_by_pixels
+from sbnn_hw.rtl_gen.candidate import ESTIMATES, Arrival, candidates_of, choose
+from sbnn_hw.rtl_gen.lower import comes_by_pixels, place_of, require_chain
 from sbnn_hw.rtl_gen.options import Options
 
 __all__ = ["Estimate", "estimate"]
@@ -20,23 +22,24 @@ __all__ = ["Estimate", "estimate"]
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a network will take.
+    """What a network will take, by the stage's name; registers are not told beforehand."""
 
-    Parameters
-    ----------
-    stages : dict of str to int
-        Look-up tables by the stage's name.
-    blocks : float
-        Blocks of memory.
-    """
+    costs: dict[str, Cost]
 
-    stages: dict[str, int]
-    blocks: float = 0.0
+    @property
+    def stages(self) -> dict[str, int]:
+        """Look-up tables by the stage's name."""
+        return {name: cost.tables for name, cost in self.costs.items()}
 
     @property
     def luts(self) -> int:
         """Tables in all."""
         return sum(self.stages.values())
+
+    @property
+    def blocks(self) -> float:
+        """Blocks of memory in all."""
+        return sum(cost.blocks for cost in self.costs.values())
 
 
 def estimate(network: Network, family: str, *, searched: int = SEARCHED) -> Estimate:
@@ -51,25 +54,21 @@ def estimate(network: Network, family: str, *, searched: int = SEARCHED) -> Esti
     searched : int
         The largest fan-in that is looked up; above it the cost is taken to grow evenly.
     """
+    require_chain(network)
     options = Options(family=family)
     # When values come does not matter here, only how far apart.
     arrivals = {INPUT: Arrival(comes_by_pixels(network, options), np.zeros(1, np.int64))}
-    stages, blocks = {}, 0.0
+    costs = {}
     for number, stage in enumerate(network.stages):
-        source, *_ = stage.sources
-        arrival = arrivals[source]
-        place = Place(
-            stage, network.edge_from(source), network.edge_from(number), arrival,
-            network.read[number], options,
-        )
-        if (known := ESTIMATES.get(stage.operation.kind)) is not None:
-            found = known(place, searched)
-            arrivals[number] = replace(arrival, between=found.between, gathered=None)
-            tables, more = found.tables, found.blocks
-        else:
-            laid_out = choose(candidates_of(place))
-            arrivals[number] = laid_out.arrival or arrival.after(laid_out.parts.values())
-            tables, more = laid_out.cost.tables, laid_out.cost.blocks
-        stages[stage.name] = round(tables)
-        blocks += more
-    return Estimate(stages, blocks)
+        place = place_of(network, number, arrivals, options)
+        arrival = place.arrival
+        with naming(f"Stage {stage.name}: "):
+            if (known := ESTIMATES.get(stage.operation.kind)) is not None:
+                found = known(place, searched)
+                costs[stage.name] = found.cost
+                arrivals[number] = replace(arrival, between=found.between, gathered=None)
+            else:
+                laid_out = choose(candidates_of(place))
+                costs[stage.name] = laid_out.cost
+                arrivals[number] = laid_out.arrival or arrival.after(laid_out.parts.values())
+    return Estimate(costs)

@@ -4,7 +4,7 @@ from amaranth import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from sbnn_hw.ip.core import ADDRESS_BITS, Core
+from sbnn_hw.ip.core import ADDRESS_BITS, IpDescription
 from sbnn_hw.ip.registers import REGISTERS
 from sbnn_hw.rtl_gen.axi import AxiStream, Boxed
 from sbnn_hw.rtl_gen.axi_lite import AxiLite
@@ -14,7 +14,7 @@ from sbnn_hw.rtl_gen.verilog import to_verilog
 __all__ = ["IpCore", "generate_core"]
 
 
-def generate_core(core: Core) -> str:
+def generate_core(core: IpDescription) -> str:
     """Return the Verilog of a core's top module, which instantiates ``core.network``."""
     return to_verilog(IpCore(core), core.module)
 

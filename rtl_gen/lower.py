@@ -14,7 +14,9 @@ from sbnn_hw.rtl_gen.candidate import Arrival, Candidate, Place, candidates_of, 
 from sbnn_hw.rtl_gen.options import Options
 from sbnn_hw.rtl_gen.parts.part import Part
 
-__all__ = ["Lowered", "Options", "comes_by_pixels", "lower", "lower_stage"]
+__all__ = [
+    "Lowered", "Options", "comes_by_pixels", "lower", "lower_stage", "place_of", "require_chain",
+]
 
 #: Names that the module around the cores has for itself.
 _TAKEN = ("clk", "rst", "enable")
@@ -68,23 +70,19 @@ class Lowered:
 
 def lower(network: Network, options: Options) -> Lowered:
     """Return the parts that compute a network."""
-    _require_chain(network)
+    require_chain(network)
     raster = comes_by_pixels(network, options)
     beats = network.input.size // network.input.channels if raster else 1
     arrivals = {INPUT: Arrival(raster, np.arange(beats))}
     chosen: dict[str, Candidate] = {}
     names: set[str] = set()
     for number, stage in enumerate(network.stages):
-        (source,) = stage.sources
-        place = Place(
-            stage, network.edge_from(source), network.edge_from(number), arrivals[source],
-            network.read[number], options,
-        )
+        place = place_of(network, number, arrivals, options)
         with naming(f"Stage {stage.name}: "):
             found = choose(candidates_of(place))
             _check_names(found, names)
         chosen[stage.name] = found
-        arrivals[number] = found.arrival or arrivals[source].after(found.parts.values())
+        arrivals[number] = found.arrival or place.arrival.after(found.parts.values())
     last = network.edge_from(len(network.stages) - 1)
     return Lowered(
         chosen,
@@ -92,6 +90,17 @@ def lower(network: Network, options: Options) -> Lowered:
         latency=int(arrivals[len(network.stages) - 1].times[-1]),
         index_bits=max(1, (last.channels - 1).bit_length()),
         score_bits=last.bits,
+    )
+
+
+def place_of(
+    network: Network, number: int, arrivals: Mapping[int, Arrival], options: Options
+) -> Place:
+    """Return where a stage of a chain stands, given how the outputs of each stage come."""
+    (source,) = network.stages[number].sources
+    return Place(
+        network.stages[number], network.edge_from(source), network.edge_from(number),
+        arrivals[source], network.read[number], options,
     )
 
 
@@ -117,7 +126,7 @@ def lower_stage(stage: Stage, edge: Edge, options: Options) -> dict[str, Part]:
     return dict(parts)
 
 
-def _require_chain(network: Network) -> None:
+def require_chain(network: Network) -> None:
     """Refuse what is no chain: parts have one input, and all stop together."""
     for number, stage in enumerate(network.stages):
         if stage.sources != (number - 1,):

@@ -96,6 +96,9 @@ class Design:
     def __post_init__(self) -> None:
         if self.options.get("family") not in FAMILIES:
             raise ValueError("unknown family")
+        levels = self.options.get("levels_per_stage")
+        if not isinstance(levels, int) or levels < 1:
+            raise ValueError(f"options.levels_per_stage must not be {levels!r:.80}")
         if len({stage.name for stage in self.stages}) != len(self.stages):
             raise ValueError("stages must have different names")
 
@@ -103,6 +106,11 @@ class Design:
     def family(self) -> str:
         """The family that it was made for."""
         return str(self.options["family"])
+
+    @property
+    def levels_per_stage(self) -> int:
+        """Tables in a row between two registers."""
+        return int(self.options["levels_per_stage"])
 
     @property
     def cost(self) -> Cost:

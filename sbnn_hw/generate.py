@@ -14,7 +14,7 @@ from sbnn_hw.hardware import AGREEMENT, AXI, DESCRIPTION, NETLIST, VERILOG, Fold
 from sbnn_hw.images import random_images
 from sbnn_hw.ip import files
 from sbnn_hw.ip.component import component_xml
-from sbnn_hw.ip.core import Core, CoreOptions
+from sbnn_hw.ip.core import CoreOptions, IpDescription
 from sbnn_hw.ip.texts import fusesoc_core, litex_module, readme, verilog_instance, vhdl_instance
 from sbnn_hw.netlist import Network
 
@@ -65,7 +65,7 @@ def generate_design(
     return made.design
 
 
-def _write_core(folder: Path, core: Core, verilog: str) -> None:
+def _write_core(folder: Path, core: IpDescription, verilog: str) -> None:
     """Write the folder of an IP core, complete by itself."""
     from sbnn_hw.rtl_gen.ip_core import generate_core
     from sbnn_hw.rtl_gen.verilog import rename_top

@@ -56,6 +56,7 @@ def test_what_fits_is_told_in_numbers():
     assert quick.luts == pytest.approx(exact.luts, rel=0.1)
     # One bit of each pixel is read; the others need no registers.
     assert exact.registers > 784 + design.cost.registers
+    assert exact.registers == 784 + design.cost.registers + board.family.shell[1]
 
 
 def test_a_network_that_is_too_large_is_refused_with_a_way_out():

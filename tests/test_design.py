@@ -89,7 +89,7 @@ PLACES = list(places(json.loads(DESIGN.to_json())))
 def test_a_missing_field_is_found_wherever_it_is(path):
     named = [where for where in PLACES if isinstance(where[-1], str) and where[0] != "options"]
     assert len(named) > 30
-    for where in [*named, ("options", "family")]:
+    for where in [*named, ("options", "family"), ("options", "levels_per_stage")]:
         path.write_text(spoilt(where, lambda inner, key: inner.pop(key)))
         with pytest.raises(ModelRejected, match=r"is damaged \(.*\); generate the design again$"):
             load_design(path)
@@ -127,6 +127,8 @@ def test_a_wrong_type_is_found_wherever_it_is(path, value):
         (("input", "width"), 9, "widths of the input do not add up"),
         (("output", "width"), 18, "widths of the output do not add up"),
         (("options", "family"), "xc8", "unknown family"),
+        (("options", "levels_per_stage"), "3", "options.levels_per_stage must not be '3'"),
+        (("options", "levels_per_stage"), 0, "options.levels_per_stage must not be 0"),
         (("output", "colour"), 1, "output.colour is unknown"),
         (("latency",), -1, "latency must not be -1"),
         (("stages",), {}, "stages must not be {}"),

@@ -1,5 +1,6 @@
 """Files of the project that a step is made with: found by following imports, nothing run."""
 
+import ast
 import subprocess
 import sys
 
@@ -64,6 +65,25 @@ def test_a_package_stands_for_its_modules():
     assert "sbnn_hw.train.loop" in sources_of("sbnn_hw.train")
     # … but one that is only passed through does not.
     assert "sbnn_hw.train.loop" not in sources_of("sbnn_hw.train.signs")
+
+
+def hidden_in(text, lazy):
+    """Yield names that are imported from packages which load them on first use."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ImportFrom) and node.module in lazy:
+            for alias in node.names:
+                if f"{node.module}.{alias.name}" not in sources_of(node.module):
+                    yield alias.name
+
+
+def test_no_import_ends_at_a_name_that_is_loaded_on_first_use():
+    """It would not be followed to the file that has it."""
+    texts = {n: p.read_text() for n, p in sources_of("sbnn_hw").items() if "/" not in n}
+    lazy = {name for name, text in texts.items() if "\ndef __getattr__(" in text}
+    assert lazy == {"sbnn_hw.qonnx", "sbnn_hw.train"}
+    found = {name: [*hidden_in(text, lazy)] for name, text in texts.items()}
+    assert {name: names for name, names in found.items() if names} == {}
+    assert [*hidden_in("from sbnn_hw.train import fold, fold_model", lazy)] == ["fold_model"]
 
 
 def test_what_is_no_module_is_refused():

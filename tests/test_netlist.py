@@ -382,3 +382,19 @@ def test_convolution_refuses_taps_of_another_group():
             taps=taps, xi=0, k=0, thresholds=np.ones((1, 2), int), flips=np.zeros(2, bool),
             fixed=np.zeros(0, int), channels=2, window=Window((1, 1)), groups=2,
         )  # fmt: skip
+
+
+def test_low_bits_that_decide_nothing_are_told():
+    rng = np.random.default_rng(0)
+    values = np.arange(256).reshape(-1, 1)
+    for _ in range(50):
+        step = 1 << int(rng.integers(0, 7))
+        places = rng.choice(np.arange(1, 256 // step), int(rng.integers(1, 4)), replace=False)
+        encoder, edge = Encode(np.sort(places)[None] * step), Edge.of_bits((1,), 8)
+        ignored = encoder.ignored_bits
+        assert ignored >= step.bit_length() - 1
+        bits = encoder.compute(values, edge)
+        assert (encoder.compute(values >> ignored << ignored, edge) == bits).all()
+        # One more decides something.
+        assert (encoder.compute(values >> ignored + 1 << ignored + 1, edge) != bits).any()
+    assert Flatten().ignored_bits == 0

@@ -27,8 +27,10 @@ from sbnn_hw.netlist.view import from_view, to_view, view_schema
 from sbnn_hw.qonnx import export_network
 from sbnn_hw.rtl_gen.candidate import Candidate, realises
 from sbnn_hw.rtl_gen.design import generate
+from sbnn_hw.rtl_gen.estimate import estimate
 from sbnn_hw.rtl_gen.lower import Options, lower
 from sbnn_hw.sim.agreement import check_agreement
+from sbnn_hw.zoo.densify import densify
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,6 +148,8 @@ def test_an_operation_without_hardware_is_refused():
     try:
         with pytest.raises(ModelRejected, match=r"^Stage turn: no hardware is generated for the "):
             lower(network, Options())
+        with pytest.raises(ModelRejected, match=r"^Stage turn: no hardware is generated for the "):
+            estimate(network, "xc7")
     finally:
         candidate._REALISATIONS["invert"] = entered
 
@@ -179,6 +183,8 @@ def test_what_is_no_chain_is_refused_by_lowering():
     network = joined(np.random.default_rng(4))
     with pytest.raises(ModelRejected, match=r"^Stage right does not read the stage in front of it"):
         lower(network, Options())
+    with pytest.raises(ModelRejected, match=r"^Stage right does not read the stage in front of it"):
+        estimate(network, "xc7")
 
 
 def test_a_stage_has_as_many_sources_as_its_operation_takes():
@@ -223,6 +229,16 @@ def test_an_operation_without_export_is_refused(make, stage):
         ModelRejected, match=rf"^Stage {stage}: the operation '\w+' cannot be exported to ONNX$"
     ):
         export_network(make(np.random.default_rng(0)))
+
+
+def test_an_operation_without_a_dense_form_is_refused(monkeypatch):
+    network = inverted(np.random.default_rng(0))
+    assert densify(network).stages[2].operation is network.stages[2].operation
+    monkeypatch.setattr(Invert, "connections", 3)
+    with pytest.raises(
+        ModelRejected, match=r"^Stage turn: no dense form of the operation 'invert' is known$"
+    ):
+        densify(network)
 
 
 def diamond(rng):

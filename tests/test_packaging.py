@@ -121,6 +121,22 @@ def test_onnx_is_read_in_one_package_and_only_when_it_is_needed():
     assert users == {"qonnx"}
 
 
+def test_only_what_imports_amaranth_goes_without_types():
+    """Modules are named one by one, or a whole package whose modules all import it."""
+    untyped = [each for each in PROJECT["tool"]["mypy"]["overrides"] if "ignore_errors" in each]
+    names = [name.removeprefix("sbnn_hw.") for each in untyped for name in each["module"]]
+    assert "rtl_gen.datapath" in names
+    files = [
+        path
+        for name in names
+        for path in ROOT.glob(name.replace(".*", "/*").replace(".", "/") + ".py")
+        if path.name != "__init__.py"
+    ]
+    assert len(files) >= len(names)
+    roots = {path: {name.split(".")[0] for name in imports_of(path)} for path in files}
+    assert [path for path in files if "amaranth" not in roots[path]] == []
+
+
 def test_makefile_checks_the_types_of_every_folder():
     line = next(x for x in (ROOT / "Makefile").read_text().splitlines() if x.startswith("FOLDERS"))
     assert line.split(":=")[1].split() == [

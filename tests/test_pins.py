@@ -11,7 +11,7 @@ from conftest import ROOT
 
 PINS = json.loads((ROOT / "tests/data/pins.json").read_text(encoding="utf-8"))
 
-#: One for each way that inputs come, and each family; all others take up to a minute each.
+#: One for each way that inputs come, and each family; all others take up to a few minutes each.
 QUICK = (*(("digits", family) for family in ("xc7", "ecp5")), ("mnist_pixel_2k", "ice40"))
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from sbnn_hw.cost.cost import Cost
 from sbnn_hw.netlist import Conv2d
 from sbnn_hw.rtl_gen import layers
 from sbnn_hw.rtl_gen.build import add_up, gather_columns
@@ -71,11 +72,8 @@ def conv_estimate(place: Place, searched: int) -> Estimated:
     """Estimate the window, and the neurons behind it."""
     layer = place.operation(Conv2d)
     window = _window(place)
-    return Estimated(
-        window.cost.tables + neurons_estimate(place, layer, layer.groups, searched),
-        window.cost.blocks,
-        window.gap(place.arrival.between),
-    )
+    neurons = Cost(round(neurons_estimate(place, layer, layer.groups, searched)))
+    return Estimated(window.cost + neurons, window.gap(place.arrival.between))
 
 
 def _counted(place: Place) -> tuple[list[list[int]], int]:

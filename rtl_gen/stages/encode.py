@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from sbnn_hw.cost.cost import Cost
 from sbnn_hw.cost.prices import comparison_cost
 from sbnn_hw.netlist import Encode
 from sbnn_hw.rtl_gen import layers
@@ -35,4 +36,4 @@ def encode_estimate(place: Place, searched: int) -> Estimated:
     thresholds = place.operation(Encode).thresholds.ravel().tolist()
     each = sum(comparison_cost(threshold, place.edge.bits, place.family)
                for threshold in thresholds)
-    return Estimated(repeats * each, between=place.arrival.between)
+    return Estimated(Cost(round(repeats * each)), place.arrival.between)

@@ -6,6 +6,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from sbnn_hw.cost.cost import Cost
 from sbnn_hw.cost.prices import largest_tables, look_up_cost, neuron_tables, shared_sum
 from sbnn_hw.errors import ModelRejected
 from sbnn_hw.families import Family
@@ -209,7 +210,8 @@ def neurons_estimate(place: Place, layer: Layer, sums: int, searched: int) -> fl
 def linear_estimate(place: Place, searched: int) -> Estimated:
     """Estimate neurons on a vector, or counted as pixels arrive."""
     layer = place.operation(Linear)
-    return Estimated(_fewest(place, layer.taps, neurons_estimate(place, layer, 1, searched)))
+    tables = _fewest(place, layer.taps, neurons_estimate(place, layer, 1, searched))
+    return Estimated(Cost(round(tables)))
 
 
 @estimates("scores")
@@ -217,9 +219,8 @@ def scores_estimate(place: Place, searched: int) -> Estimated:
     """Estimate sums of taps, and the search for the largest."""
     taps = place.operation(Scores).taps
     sums = len(taps.indices) * place.edge.bits * place.family.sums.bit
-    return Estimated(
-        _fewest(place, taps, sums) + largest_tables(len(taps), place.out.bits, place.family)
-    )
+    largest = largest_tables(len(taps), place.out.bits, place.family)
+    return Estimated(Cost(round(_fewest(place, taps, sums) + largest)))
 
 
 def _fewest(place: Place, taps: Taps, tables: float) -> float:

@@ -103,7 +103,7 @@ def _walk(flow: Flow) -> Report:
     if problem is not None:
         raise problem
     if built.routed is not None and not built.routed["met"]:
-        worst, levels = built.routed["worst"], int(built.known_design.options["levels_per_stage"])
+        worst, levels = built.routed["worst"], built.known_design.levels_per_stage
         # More registers help where tables are the reason.
         fewer = f"--levels {levels - 1}, or " if levels > 1 and worst != "shell" else ""
         raise TimingMissed(

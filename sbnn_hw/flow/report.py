@@ -87,7 +87,7 @@ def _gather(plan: Plan, built: Built, steps: Steps, tools: dict[str, str]) -> Re
         latency_ns=latency * 1e9 / clock_hz if latency is not None and clock_hz else None,
         images_per_second=clock_hz / interval if interval and clock_hz else None,
         link_images_per_second=_link_rate(built),
-        levels_per_stage=int(design.options["levels_per_stage"]) if design else None,
+        levels_per_stage=design.levels_per_stage if design else None,
         energy_estimate=_energy(built, target),
         stages=_stages(built, counts),
         input=schema.NetworkInput(

@@ -6,7 +6,7 @@ The elements stand in the order that the schema asks for.
 import xml.etree.ElementTree as ET
 
 from sbnn_hw.families import find_family
-from sbnn_hw.ip.core import ADDRESS_BITS, LIBRARY, VENDOR, VERSION, Core
+from sbnn_hw.ip.core import ADDRESS_BITS, LIBRARY, VENDOR, VERSION, IpDescription
 from sbnn_hw.ip.files import NETWORK, WRAPPER
 from sbnn_hw.ip.registers import REGISTERS, Register
 
@@ -22,7 +22,7 @@ _VIEWS = (
 )
 
 
-def component_xml(core: Core) -> str:
+def component_xml(core: IpDescription) -> str:
     """Return the text of ``component.xml``."""
     ET.register_namespace("spirit", _SPIRIT)
     ET.register_namespace("xilinx", _XILINX)
@@ -75,7 +75,7 @@ def _parameter(
     _add(parameter, "value", value, id=f"{group}.{name}", resolve=resolve)
 
 
-def _bus_interfaces(parent: ET.Element, core: Core) -> None:
+def _bus_interfaces(parent: ET.Element, core: IpDescription) -> None:
     stream = {"HAS_TREADY": "1", "HAS_TLAST": "1", "HAS_TKEEP": "0", "HAS_TSTRB": "0"}
     for bus, width, mode in (("s_axis", core.s_width, "slave"), ("m_axis", core.m_width, "master")):
         _interface(parent, core, bus, "axis", mode, {"TDATA_NUM_BYTES": str(width // 8), **stream})
@@ -87,7 +87,12 @@ def _bus_interfaces(parent: ET.Element, core: Core) -> None:
 
 
 def _interface(
-    parent: ET.Element, core: Core, bus: str, kind: str, mode: str, parameters: dict[str, str]
+    parent: ET.Element,
+    core: IpDescription,
+    bus: str,
+    kind: str,
+    mode: str,
+    parameters: dict[str, str],
 ) -> None:
     interface = _add(parent, "busInterface")
     _add(interface, "name", bus)
@@ -108,7 +113,7 @@ def _interface(
         _parameter(inner, name, value, f"BUSIFPARAM_VALUE.{bus.upper()}")
 
 
-def _memory_map(parent: ET.Element, core: Core) -> None:
+def _memory_map(parent: ET.Element, core: IpDescription) -> None:
     memory = _add(parent, "memoryMap")
     _add(memory, "name", "s_axi")
     block = _add(memory, "addressBlock")
@@ -122,7 +127,7 @@ def _memory_map(parent: ET.Element, core: Core) -> None:
         _register(block, register, core)
 
 
-def _register(parent: ET.Element, register: Register, core: Core) -> None:
+def _register(parent: ET.Element, register: Register, core: IpDescription) -> None:
     element = _add(parent, "register")
     _add(element, "name", register.name)
     _add(element, "description", register.text)
@@ -140,7 +145,7 @@ def _register(parent: ET.Element, register: Register, core: Core) -> None:
         _add(field, "access", register.access)
 
 
-def _model(parent: ET.Element, core: Core) -> None:
+def _model(parent: ET.Element, core: IpDescription) -> None:
     views = _add(parent, "views")
     for name, environment, files in _VIEWS:
         view = _add(views, "view")
@@ -161,7 +166,7 @@ def _model(parent: ET.Element, core: Core) -> None:
             _add(vector, "right", "0")
 
 
-def _extensions(parent: ET.Element, core: Core) -> None:
+def _extensions(parent: ET.Element, core: IpDescription) -> None:
     """Add what Vivado wants to know besides."""
 
     def add(parent: ET.Element, name: str, text: str | None = None) -> ET.Element:

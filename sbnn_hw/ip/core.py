@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from sbnn_hw.design import Design
 from sbnn_hw.errors import UsageError
 
-__all__ = ["ADDRESS_BITS", "LIBRARY", "VENDOR", "VERSION", "Core", "CoreOptions", "Port"]
+__all__ = ["ADDRESS_BITS", "LIBRARY", "VENDOR", "VERSION", "CoreOptions", "IpDescription", "Port"]
 
 #: What the core is called in catalogues, besides its name. The version is that of its ports and
 #: registers.
@@ -38,7 +38,7 @@ class Port:
 
 
 @dataclass(frozen=True)
-class Core:
+class IpDescription:
     """An IP core of a design, as :meth:`CoreOptions.describe` makes it."""
 
     design: Design
@@ -136,9 +136,9 @@ class CoreOptions:
                 f"The width of AXI streams must be 8, 16, 24 … {_MOST} bits, not {self.width!r}"
             )
 
-    def describe(self, design: Design) -> Core:
+    def describe(self, design: Design) -> IpDescription:
         """Return the core of a design."""
-        return Core(
+        return IpDescription(
             design,
             f"sbnn_{self.name or design.network[:8]}",
             self._word(design.input.width),

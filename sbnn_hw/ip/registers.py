@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from sbnn_hw.ip.core import VERSION, Core
+from sbnn_hw.ip.core import VERSION, IpDescription
 
 __all__ = ["REGISTERS", "Field", "Register"]
 
@@ -29,7 +29,7 @@ class Register:
     offset: int  # In bytes.
     access: Literal["read-only", "write-only", "read-write"]
     text: str  # What it is, for people: a sentence without its end.
-    value: Callable[[Core], int] | None = None
+    value: Callable[[IpDescription], int] | None = None
     fields: tuple[Field, ...] = field(default=())
 
     @property
@@ -47,12 +47,12 @@ class Register:
         return next(each.bit for each in self.fields if each.name == name)
 
 
-def _version(core: Core) -> int:
+def _version(core: IpDescription) -> int:
     major, minor = map(int, VERSION.split("."))
     return major << 16 | minor
 
 
-def _digest(number: int) -> Callable[[Core], int]:
+def _digest(number: int) -> Callable[[IpDescription], int]:
     return lambda core: int(core.design.network[8 * number : 8 * number + 8], 16)
 
 

@@ -3,7 +3,7 @@
 from textwrap import dedent, fill, indent
 
 from sbnn_hw.families import find_family
-from sbnn_hw.ip.core import ADDRESS_BITS, LIBRARY, VENDOR, VERSION, Core, Port
+from sbnn_hw.ip.core import ADDRESS_BITS, LIBRARY, VENDOR, VERSION, IpDescription, Port
 from sbnn_hw.ip.files import COMPONENT, FUSESOC, LITEX, NETWORK, PRIMITIVES, VERILOG, VHDL, WRAPPER
 from sbnn_hw.ip.registers import REGISTERS
 
@@ -17,7 +17,7 @@ __all__ = [
 ]
 
 
-def verilog_instance(core: Core) -> str:
+def verilog_instance(core: IpDescription) -> str:
     """Return a module that instantiates the core, to copy from."""
     wide = max(len(port.name) for port in core.ports)
     ports = ",\n".join(f"  .{port.name:<{wide}} ({port.name})" for port in core.ports)
@@ -36,7 +36,7 @@ def _verilog_range(port: Port) -> str:
     return f"[{port.width - 1}:0] " if port.width > 1 else ""
 
 
-def vhdl_instance(core: Core) -> str:
+def vhdl_instance(core: IpDescription) -> str:
     """Return an entity that declares and instantiates the core, to copy from."""
     wide = max(len(port.name) for port in core.ports)
     declared = ";\n".join(
@@ -75,7 +75,7 @@ def _vhdl_type(port: Port) -> str:
     return f"std_logic_vector({port.width - 1} downto 0)" if port.width > 1 else "std_logic"
 
 
-def fusesoc_core(core: Core) -> str:
+def fusesoc_core(core: IpDescription) -> str:
     """Return the core's description for FuseSoC, in CAPI2."""
     return f"""\
 CAPI=2:
@@ -108,7 +108,7 @@ targets:
 """
 
 
-def litex_module(core: Core) -> str:
+def litex_module(core: IpDescription) -> str:
     """Return a Python module with the core as a module of LiteX."""
     given = {"aclk": "ClockSignal()", "aresetn": "~ResetSignal()"}
     stream = {"TDATA": "data", "TVALID": "valid", "TREADY": "ready", "TLAST": "last"}
@@ -168,7 +168,7 @@ class Core(LiteXModule):
 '''
 
 
-def readme(core: Core) -> str:
+def readme(core: IpDescription) -> str:
     """Return what a user has to know of the core, as Markdown."""
     design = core.design
     shape = "×".join(map(str, design.input.shape))
@@ -252,7 +252,7 @@ def _count(number: int, what: str) -> str:
     return f"{number} {what}{'s' * (number != 1)}"
 
 
-def register_table(core: Core | None = None) -> str:
+def register_table(core: IpDescription | None = None) -> str:
     """Return the registers as a table, with what they hold in a core."""
     lines = ["| address | register | access | what it is |", "|---|---|---|---|"]
     if core:

@@ -46,3 +46,9 @@ class Encode(Operation):
         """Compute the bits of a batch (batch, …, channels)."""
         bits = x[..., None] >= self.thresholds.astype(np.uint8 if edge.bits == 8 else np.int64)
         return bits.reshape(*x.shape[:-1], self.thresholds.size).astype(np.uint8)
+
+    @property
+    def ignored_bits(self) -> int:
+        """Bits below the lowest one of any threshold."""
+        common = int(np.gcd.reduce(self.thresholds, axis=None))
+        return (common & -common).bit_length() - 1

@@ -100,6 +100,11 @@ class Operation:
         return tuple(np.ones(edge.shape, bool) for edge in edges)
 
     @property
+    def ignored_bits(self) -> int:
+        """How many of the lowest bits of its inputs decide nothing."""
+        return 0
+
+    @property
     def droppable(self) -> int:
         """How many outputs may be left out where nothing reads them; 0 if none may."""
         return 0

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from sbnn_hw.errors import ModelRejected
 from sbnn_hw.fold.canonical import fewer_taps
 from sbnn_hw.netlist import Edge, Layer, Network, Scores, Stage, Taps
 
@@ -25,6 +26,10 @@ def densify(network: Network, seed: int = 0) -> Network:
         if isinstance(operation, Layer | Scores):
             ones = _random_ones(operation, rng)
             operation = dense_layer(operation, network.edge_into(number), ones)
+        elif operation.connections:
+            raise ModelRejected(
+                f"Stage {stage.name}: no dense form of the operation {operation.kind!r} is known"
+            )
         stages.append(Stage(stage.name, operation, stage.sources))
     return Network(network.input, tuple(stages))
 
