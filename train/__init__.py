@@ -10,7 +10,10 @@ from typing import Any
 _HOME = {
     "BatchNorm": "norm",
     "Checkpoint": "checkpoint",
+    "ColumnEncoder": "columns",
+    "Folded": "fold",
     "InputEncoder": "layers",
+    "LearnedEncoder": "layers",
     "ModelConfig": "models",
     "SignActivation": "layers",
     "SparseBinaryConv2d": "layers",
@@ -21,6 +24,7 @@ _HOME = {
     "TrainConfig": "config",
     "Trainer": "trainer",
     "build_model": "models",
+    "fit": "fit",
     "fold_checkpoint": "fold",
     "fold_model": "fold",
     "from_brevitas": "brevitas",

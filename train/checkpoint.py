@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sbnn_hw.errors import ModelRejected, naming
+from sbnn_hw.errors import ModelRejected, UsageError, naming
 from sbnn_hw.files import opened_model, write_atomically
 from sbnn_hw.netlist.meaning import Meaning
 from sbnn_hw.train.domains import LearnedOnGrid
@@ -86,6 +86,11 @@ def used_values(model: nn.Module) -> dict[str, Tensor]:
 
 def save_checkpoint(path: str | Path, checkpoint: Checkpoint) -> None:
     """Write a checkpoint, whole or not at all."""
+    if checkpoint.config.is_own:
+        raise UsageError(
+            "Checkpoints are for models with a name, not for modules of your own; fold the model, "
+            "and save its network (.sbnn)"
+        )
     content = {
         "format": FORMAT,
         "version": VERSION,

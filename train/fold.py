@@ -15,7 +15,7 @@ from sbnn_hw.fold.assemble import Assembler, LayerReport, Trained
 from sbnn_hw.fold.exact import Norm
 from sbnn_hw.netlist import Edge, Encode, Flatten, MaxPool2d, Network, Taps, Window
 from sbnn_hw.train.blocks import BiRealBlock, IRNetBlock, ReActBlock, ReActMobileBlock, XnorBlock
-from sbnn_hw.train.checkpoint import load_checkpoint
+from sbnn_hw.train.checkpoint import Checkpoint, load_checkpoint
 from sbnn_hw.train.layers import (
     InputEncoder,
     SignActivation,
@@ -26,7 +26,15 @@ from sbnn_hw.train.layers import (
 )
 from sbnn_hw.train.norm import BatchNorm
 
-__all__ = ["NORMS", "Folded", "flat_modules", "fold_checkpoint", "fold_model", "norm_values"]
+__all__ = [
+    "NORMS",
+    "Folded",
+    "check_modules",
+    "flat_modules",
+    "fold_checkpoint",
+    "fold_model",
+    "norm_values",
+]
 
 NORMS = (BatchNorm, nn.BatchNorm1d, nn.BatchNorm2d)
 _BLOCKS = (BiRealBlock, IRNetBlock, ReActBlock, ReActMobileBlock, XnorBlock)
@@ -65,10 +73,22 @@ def flat_modules(model: nn.Module) -> list[tuple[str, nn.Module]]:
     return flat
 
 
-def fold_checkpoint(path: str | Path) -> Folded:
-    """Fold a checkpoint file."""
-    checkpoint = load_checkpoint(path)
-    with naming(f"{path}: "):
+def fold_checkpoint(source: str | Path | Checkpoint) -> Folded:
+    """Fold a checkpoint, or the file of one.
+
+    Parameters
+    ----------
+    source : str, Path or Checkpoint
+        What :func:`fit` returned, or the file that it wrote (``.pt``).
+
+    Returns
+    -------
+    Folded
+        Its ``network`` is the integer network, with the names of its classes. It makes exactly the
+        decisions that the model makes.
+    """
+    checkpoint = source if isinstance(source, Checkpoint) else load_checkpoint(source)
+    with naming("" if isinstance(source, Checkpoint) else f"{source}: "):
         folded = fold_model(checkpoint.model, checkpoint.config.shape)
         named = replace(folded.network, meaning=checkpoint.meaning)
         return replace(folded, network=named)
@@ -85,6 +105,26 @@ def fold_model(
     modules = flat_modules(model)
     _refuse_real_values(model)
     return _Fold(modules, shape).run(drop_unread)
+
+
+def check_modules(model: nn.Module) -> None:
+    """Refuse a model with modules that are folded nowhere, by the first of them."""
+    modules = flat_modules(model)
+    _refuse_real_values(model)
+    if not modules or not isinstance(modules[0][1], InputEncoder):
+        first = type(modules[0][1]).__name__ if modules else "nothing"
+        raise ModelRejected(f"The first layer must be an InputEncoder, not {first}")
+    folded = (InputEncoder, SparseBinaryLayer, SignActivation, nn.Flatten, nn.MaxPool2d)
+    for name, module in modules:
+        if not isinstance(module, (*folded, *NORMS, *_NOTHING)):
+            raise _unknown(name, module)
+
+
+def _unknown(name: str, module: nn.Module) -> ModelRejected:
+    return ModelRejected(
+        f"Layer {name} is a {type(module).__name__}, which cannot be folded here; use the layers "
+        f"of sbnn_hw.train"
+    )
 
 
 def _refuse_real_values(model: nn.Module) -> None:
@@ -152,10 +192,7 @@ class _Fold:
             elif isinstance(module, SparseBinaryLayer):
                 at = self._layer(at, name, module)
             else:
-                raise ModelRejected(
-                    f"Layer {name} is a {type(module).__name__}, which cannot be folded here; "
-                    f"use the layers of sbnn_hw.train"
-                )
+                raise _unknown(name, module)
         network = self.assembler.finish(drop=drop_unread)
         return Folded(network, tuple(self.assembler.reports), self.outputs)
 
