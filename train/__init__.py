@@ -24,7 +24,7 @@ _HOME = {
     "TrainConfig": "config",
     "Trainer": "trainer",
     "build_model": "models",
-    "fit": "fit",
+    "fit": "fitting",
     "fold_checkpoint": "fold",
     "fold_model": "fold",
     "from_brevitas": "brevitas",
