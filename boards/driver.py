@@ -79,11 +79,18 @@ class Answers:
 
 
 class Link:
-    """The link to a board that answers on a port.
+    """The link to a board that answers on a port; ``open_board`` and ``simulate_board`` make one.
 
-    ``baud`` is the rate of the port: a pause on the line is so many bits. An answer is missed if it
-    takes ``timeout`` seconds more than the line itself does. A packet is sent ``tries`` times
-    before its images are given up.
+    Parameters
+    ----------
+    port : Port
+        Anything with ``read``, ``write``, ``close`` and ``timeout``, as pyserial's ports have them.
+    baud : int
+        The rate of the port: a pause on the line is so many bits.
+    timeout : float
+        An answer is missed if it takes so many seconds more than the line itself does.
+    tries : int
+        How often a packet is sent before its images are given up.
     """
 
     def __init__(

@@ -14,6 +14,7 @@ from sbnn_hw.boards.links import find_link
 from sbnn_hw.boards.table import find_board, part_family
 from sbnn_hw.data.options import DataOptions
 from sbnn_hw.data.own import OwnData
+from sbnn_hw.datasets import Dataset
 from sbnn_hw.errors import UsageError
 from sbnn_hw.flow.simulated import start_board
 from sbnn_hw.report import Report
@@ -28,7 +29,7 @@ def build(
     *,
     part: str | None = None,
     out: str | Path | None = None,
-    data: OwnData | str | Path | None = None,
+    data: OwnData | Dataset | str | Path | None = None,
     until: str | None = None,
     clock_mhz: float | None = None,
     link: str = "uart",
@@ -54,7 +55,7 @@ def build(
         In place of a board, an FPGA alone, such as ``"xc7a35ticsg324-1L"``.
     out : str or Path, optional
         The folder to write, otherwise ``build/MODEL-BOARD``. ``report.html`` is in it.
-    data : OwnData, str or Path, optional
+    data : OwnData, Dataset, str or Path, optional
         The data whose test rows are simulated: what ``from_arrays`` or ``open_data`` returned, or
         the place or name of some. Otherwise those that a checkpoint was trained on, or random
         images.
@@ -94,13 +95,20 @@ def build(
         clock_hz=None if clock_mhz is None else round(clock_mhz * 1e6),
         energy=energy,
         force=force,
-        data=str(data) if isinstance(data, Path) else data,
+        data=_named(data),
         data_root=None if data_root is None else Path(data_root),
         data_options=DataOptions(),
         options=options,
         link=find_link(link),
     )
     return flow.build(plan, progress)
+
+
+def _named(data: OwnData | Dataset | str | Path | None) -> OwnData | str | None:
+    """Return data that are read, or the name of others."""
+    if data is None or isinstance(data, OwnData):
+        return data
+    return data.name if isinstance(data, Dataset) else str(data)
 
 
 @contextmanager

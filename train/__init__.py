@@ -22,7 +22,6 @@ _HOME = {
     "SparsityPenalty": "sparsity",
     "TopK": "sparsity",
     "TrainConfig": "config",
-    "Trainer": "trainer",
     "build_model": "models",
     "fit": "fitting",
     "fold_checkpoint": "fold",
@@ -31,8 +30,6 @@ _HOME = {
     "load_checkpoint": "checkpoint",
     "recompute_statistics": "norm",
     "save_checkpoint": "checkpoint",
-    "sign": "signs",
-    "train": "loop",
 }
 
 __all__ = sorted(_HOME)

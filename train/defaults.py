@@ -66,7 +66,7 @@ def choose_defaults(data: OwnData, given: dict[str, Any]) -> dict[str, Any]:
 
 def cap_of_scores(luts: int, classes: int) -> int:
     """Return the most taps of a class's score, so that a budget has tables left for neurons."""
-    return max(12, round(0.9 * luts / classes))
+    return max(12, round(0.45 * luts / classes))
 
 
 def _table(data: OwnData, luts: int) -> dict[str, Any]:

@@ -177,7 +177,8 @@ def _open(
         return find_data(str(data), DataOptions(**reading), root=root)
     if not isinstance(data, OwnData | Dataset):
         raise TypeError(
-            f"Data must come from from_arrays or open_data, or be a place, not {type(data).__name__}"
+            f"Data must come from from_arrays or open_data, or be a place, not "
+            f"{type(data).__name__}"
         )
     if reading:
         name = min(reading)

@@ -43,14 +43,13 @@ _NOTHING = (nn.Identity, nn.Dropout, nn.Dropout2d)  # at evaluation they change 
 
 @dataclass(frozen=True)
 class Folded:
-    """The network of a model, what folding it found, and which module each stage is.
+    """The network of a model, what folding it found, and which module each stage is."""
 
-    ``modules`` maps the name of each stage with bits to the index of the module, in
-    :func:`flat_modules`, whose output has those bits.
-    """
-
+    #: The integer network.
     network: Network
+    #: What was found in each layer.
     reports: tuple[LayerReport, ...]
+    #: The index of the module whose output has the bits of a stage, by the stage's name.
     modules: dict[str, int]
 
 
@@ -97,10 +96,22 @@ def fold_checkpoint(source: str | Path | Checkpoint) -> Folded:
 def fold_model(
     model: nn.Module, shape: tuple[int, int, int], *, drop_unread: bool = True
 ) -> Folded:
-    """Fold a model of raw pixels of shape (height, width, channels).
+    """Fold a model of raw pixels to the integer network that makes exactly its decisions.
 
-    With ``drop_unread`` false, neurons that nothing reads keep their taps, so that every hidden
-    bit of the model can be compared.
+    Parameters
+    ----------
+    model : nn.Sequential
+        The model, in evaluation mode, from an :class:`InputEncoder` to the scores.
+    shape : tuple of int
+        Height, width and channels of the images.
+    drop_unread : bool
+        Remove neurons that nothing reads. Otherwise they keep their taps, so that every hidden bit
+        of the model can be compared.
+
+    Returns
+    -------
+    Folded
+        Its ``network`` computes with integers alone.
     """
     modules = flat_modules(model)
     _refuse_real_values(model)

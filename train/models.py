@@ -300,7 +300,18 @@ class ModelConfig:
 
 
 def build_model(config: ModelConfig) -> nn.Sequential:
-    """Return a new model for the configuration."""
+    """Return a new model for the configuration.
+
+    Parameters
+    ----------
+    config : ModelConfig
+        Its name, its shape and all else that decides its layers.
+
+    Examples
+    --------
+    >>> len(build_model(ModelConfig("mlp:64", shape=(8, 8, 1), classes=10)))
+    6
+    """
     if config.is_backbone:
         return build_backbone(config)
     topology = find_topology(config.name)

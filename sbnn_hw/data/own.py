@@ -47,11 +47,15 @@ class Known:
 class OwnData:
     """Rows of one's own as images, in parts, with what their numbers mean."""
 
+    #: Where the rows are from.
     name: str
+    #: What classes and columns are called, and how values became integers.
     meaning: Meaning
     #: Bits of each value.
     bits: int
+    #: Height, width and channels of a row.
     shape: tuple[int, int, int]
+    #: The rows ``train``, ``val`` and ``test``.
     parts: dict[str, Images]
     #: What was read, in a line.
     said: str

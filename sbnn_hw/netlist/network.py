@@ -62,17 +62,24 @@ class Stage:
 class Outcome:
     """What the network says of a batch: scores, classes, and the values that were asked for."""
 
+    #: The scores of each image, one for each class.
     scores: npt.NDArray[np.int64]
+    #: The class of each image: that of its first largest score.
     classes: npt.NDArray[np.int64]
+    #: The values of stages, by their names.
     values: dict[str, Array]
 
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """Stages in an order in which each comes after its sources; the last one is the scores."""
+    """The integer network: a graph of stages that computes exactly what the hardware computes.
+
+    Each stage comes after its sources; the last one gives the scores.
+    """
 
     #: What the network receives: raw pixels.
     input: Edge
+    #: Its operations, each with its sources.
     stages: tuple[Stage, ...]
     #: What its classes and columns are called, and how values become integers, if that is known.
     #: Not in the digest.
