@@ -82,11 +82,13 @@ def _table(data: OwnData, luts: int) -> dict[str, Any]:
 def _images(data: OwnData, luts: int) -> dict[str, Any]:
     """Convolutions over pixels that come one by one, or for tiny images as for a table."""
     height, width, _ = data.shape
-    if min(height, width) < 12:
+    if min(height, width) < 14:
         return {**_table(data, luts), "encoder": "learned"}
     size = math.sqrt(luts / 1650)
     first, second, third = (max(4, round(size * n)) for n in (24, 48, 64))
-    model = f"conv:{first}k5s2,{second}p,{third}"
+    # A pool leaves nothing of small images.
+    pooled = "p" if min(height, width) >= 19 else ""
+    model = f"conv:{first}k5s2,{second}{pooled},{third}"
     if min(height, width) >= 40:
         model = f"conv:{first}k5s2,{second}k3s2,{second}p,{third}"
     caps = (12, 14, 12, 576) if model.count(",") == 2 else (12, 12, 14, 12, 576)
