@@ -24,6 +24,7 @@ _HOME = {
     "open_board": "boards.driver",
     "open_data": "data.find",
     "open_network": "models",
+    "read_images": "images",
     "simulate_board": "api",
 }
 

@@ -12,6 +12,7 @@ from sbnn_hw.data.own import OwnData as OwnData
 from sbnn_hw.data.own import from_arrays as from_arrays
 from sbnn_hw.datasets import Dataset as Dataset
 from sbnn_hw.errors import SbnnError as SbnnError
+from sbnn_hw.images import read_images as read_images
 from sbnn_hw.models import open_network as open_network
 from sbnn_hw.netlist import Network as Network
 from sbnn_hw.netlist import Outcome as Outcome
