@@ -3,9 +3,11 @@
 import importlib.util
 import re
 
-import nbformat
 import pytest
 from conftest import ROOT
+
+nbformat = pytest.importorskip("nbformat", reason="needs nbformat (pip install 'sbnn-hw[dev]')")
+pytest.importorskip("nbclient", reason="needs nbclient (pip install 'sbnn-hw[dev]')")
 
 PAGE = ROOT / "docs/tutorial.ipynb"
 #: An accuracy that shows that the network has learned; processors round differently.
