@@ -7,6 +7,7 @@ import inspect
 import re
 import textwrap
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,9 @@ def _first_line(item: Any) -> str:
 
 
 def _part(name: str, item: Any) -> str:
-    lines = [f"### {name}\n", _signature(name, item)]
+    lines = [f"### {name}\n"]
+    if signature := _signature(name, item):
+        lines.append(signature)
     before, sections = split_docstring(inspect.getdoc(item))
     lines.append(f"{_linked(before)}\n")
     for title, text in sections.items():
@@ -63,22 +66,25 @@ def _part(name: str, item: Any) -> str:
 def _signature(name: str, item: Any) -> str:
     if dataclasses.is_dataclass(item) or (inspect.isclass(item) and issubclass(item, Exception)):
         return ""
+    listed = ", ".join(_parameters(item))
+    text = f"{name}({listed})"
+    if len(text) > 100:
+        text = f"{name}(\n{textwrap.indent(textwrap.fill(listed, 96), '    ')}\n)"
+    return f"```python\n{text}\n```\n"
+
+
+def _parameters(item: Any) -> list[str]:
+    """Return the parameters of a function as they are written, without their types."""
     names = []
     kinds = inspect.Parameter
-    for parameter in _parameters(item):
+    for parameter in inspect.signature(item).parameters.values():
         if parameter.kind is kinds.KEYWORD_ONLY and "*" not in names:
             names.append("*")
         star = "**" if parameter.kind is kinds.VAR_KEYWORD else ""
         default = "" if parameter.default is kinds.empty else f"={parameter.default!r}"
-        names.append(f"{star}{parameter.name}{default}")
-    text = f"{name}({', '.join(names)})"
-    if len(text) > 100:
-        text = f"{name}(\n{textwrap.indent(textwrap.fill(', '.join(names), 96), '    ')}\n)"
-    return f"```python\n{text}\n```\n"
-
-
-def _parameters(item: Any) -> list[inspect.Parameter]:
-    return list(inspect.signature(item).parameters.values())
+        if parameter.name not in ("self", "cls"):
+            names.append(f"{star}{parameter.name}{default}")
+    return names
 
 
 def split_docstring(text: str) -> tuple[str, dict[str, str]]:
@@ -143,10 +149,10 @@ def _methods(item: type) -> Iterator[tuple[str, str]]:
         what = getattr(what, "func", what)  # a cached property's
         if name.startswith("_") or not inspect.isfunction(what) or not what.__doc__:
             continue
-        called = name if member is not what and isinstance(member, property) else f"{name}()"
-        if type(member).__name__ == "cached_property":
-            called = name
-        yield called, _first_line(what)
+        if isinstance(member, property | cached_property):
+            yield name, _first_line(what)
+        else:
+            yield f"{name}({', '.join(_parameters(what))})", _first_line(what)
 
 
 def _linked(text: str) -> str:
