@@ -71,11 +71,18 @@ def test_the_call_trains_what_the_command_trains(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "limit", [{"luts": 60, "fan_in": (6, 8)}, {"sparsity": 0.8, "method": "topk"}]
+    ("domain", "limit"),
+    [
+        ("signed", {"luts": 60, "fan_in": (6, 8)}),
+        ("signed", {"sparsity": 0.8, "method": "topk"}),
+        # Latent weights grow far beyond one, where a clipped gradient would end.
+        ("learned", {"sparsity": 0.8, "method": "topk", "lr": 0.5}),
+        ("learned", {"sparsity": 0.8, "gamma": 0.3}),
+    ],
 )
-def test_layers_of_ones_own_train_as_those_of_a_name(data, limit):
-    named = train.fit("mlp:16", data, domain="signed", encoder="threshold", **limit, **QUICK)
-    model = layers()
+def test_layers_of_ones_own_train_as_those_of_a_name(data, domain, limit):
+    named = train.fit("mlp:16", data, domain=domain, encoder="threshold", **limit, **QUICK)
+    model = layers(domain=domain)
     untouched = copy.deepcopy(model)
     trained = train.fit(model, data, **limit, **QUICK)
     assert trained.model is model
