@@ -70,9 +70,10 @@ def measure(run: Run, folder: Path, root: Path | None) -> None:
     import torch
 
     from sbnn_hw import datasets
-    from sbnn_hw.train import TrainConfig, train
+    from sbnn_hw.train import TrainConfig
     from sbnn_hw.train.checkpoint import read_tensors
     from sbnn_hw.train.data import to_tensors
+    from sbnn_hw.train.loop import train
     from sbnn_hw.train.metrics import count_model
     from sbnn_hw.train.validation import accuracy
 

@@ -18,7 +18,8 @@ from pages import put, table
 from sbnn_hw import __version__, datasets
 from sbnn_hw.files import write_text
 from sbnn_hw.flow.steps import code_digest
-from sbnn_hw.train import TrainConfig, fold_checkpoint, train
+from sbnn_hw.train import TrainConfig, fold_checkpoint
+from sbnn_hw.train.loop import train
 
 DOMAINS = ("symmetric", "closed_form", "learned")
 #: What makes the network sparse, γ, and the seeds: the table's rows, for each domain.

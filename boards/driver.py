@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -58,14 +59,38 @@ class Answers:
     #: Packets that had to be sent again.
     retries: int = 0
     seconds: float = 0.0
+    #: What the classes are called, if that is known.
+    class_names: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> list[str | None]:
+        """The name of each image's class, or its number; None where there was no answer.
+
+        Examples
+        --------
+        >>> Answers(np.array([1, -1, 0]), np.zeros((3, 0)), class_names=("cat", "dog")).names
+        ['dog', None, 'cat']
+        """
+        known = self.class_names
+        return [
+            None if number < 0 else known[number] if known else str(number)
+            for number in self.classes.tolist()
+        ]
 
 
 class Link:
-    """The link to a board that answers on a port.
+    """The link to a board that answers on a port; ``open_board`` and ``simulate_board`` make one.
 
-    ``baud`` is the rate of the port: a pause on the line is so many bits. An answer is missed if it
-    takes ``timeout`` seconds more than the line itself does. A packet is sent ``tries`` times
-    before its images are given up.
+    Parameters
+    ----------
+    port : Port
+        Anything with ``read``, ``write``, ``close`` and ``timeout``, as pyserial's ports have them.
+    baud : int
+        The rate of the port: a pause on the line is so many bits.
+    timeout : float
+        An answer is missed if it takes so many seconds more than the line itself does.
+    tries : int
+        How often a packet is sent before its images are given up.
     """
 
     def __init__(
@@ -74,6 +99,8 @@ class Link:
         #: How packets get through.
         self.conversation = Conversation(port, baud=baud, timeout=timeout, tries=tries)
         self._port = port
+        #: What classes are called, once :meth:`check_network` was told the network.
+        self._class_names: tuple[str, ...] = ()
         #: Who the board says that it is.
         self.identity = self._identify()
         self.conversation.expect(max(256, self.identity.batch * self._wire.result_bytes))
@@ -108,6 +135,7 @@ class Link:
                     f"The board says that it has {name}, but it reports {what.format(theirs)}, "
                     f"not {ours}; build {name} again and load the result"
                 )
+        self._class_names = tuple(map(network.class_name, range(network.classes)))
 
     def counters(self) -> Counters:
         """Ask what the board has done since it was reset."""
@@ -121,8 +149,18 @@ class Link:
         The next packet is on its way while the board answers the last one. What is refused, or not
         answered in time, is sent again.
 
-        Pixels are (images, …) of the network's shape, in the range of its values. ``progress`` is
-        called with the number of images that are done.
+        Parameters
+        ----------
+        pixels : array
+            Integers (images, height, width, channels) in the range of the network's values;
+            ``network.prepare`` makes them of other numbers.
+        progress : callable, optional
+            Called with the number of images that are done.
+
+        Returns
+        -------
+        Answers
+            ``names``, ``classes`` and ``scores``, one for each image.
         """
         wire = self._wire
         if tuple(pixels.shape[1:]) != wire.shape:
@@ -133,7 +171,9 @@ class Link:
             raise UsageError(f"Pixels must be between 0 and {(1 << wire.value_bits) - 1}")
         started = time.monotonic()
         words = np.zeros((len(pixels), wire.result_bytes), np.uint8)
-        answers = Answers(np.zeros(0, np.int64), np.zeros((0, 0), np.int64))
+        answers = Answers(
+            np.zeros(0, np.int64), np.zeros((0, 0), np.int64), class_names=self._class_names
+        )
         done = 0
         retries = self.conversation.retries
         for sent, payload in self.conversation.converse(self._packets(pixels)):
@@ -205,13 +245,29 @@ class Link:
 
 @contextmanager
 def open_board(
-    name: str, *, baud: int | None = None, timeout: float = 1.0, tries: int = 8
+    port: str | Path,
+    *,
+    network: Network | None = None,
+    baud: int | None = None,
+    timeout: float = 1.0,
+    tries: int = 8,
 ) -> Iterator[Link]:
-    """Open the link to a board on a port, at a rate or at whichever usual one it answers.
+    """Open the link to a board on a serial port; use it in a ``with`` statement.
 
-    ``name`` is the port, such as ``/dev/ttyUSB1`` or ``COM3``. ``timeout`` and ``tries`` are as in
-    :class:`Link`.
+    Parameters
+    ----------
+    port : str or Path
+        The port, such as ``/dev/ttyUSB1`` or ``COM3``.
+    network : Network, optional
+        The network that the board must hold; its classes give the answers their names.
+    baud : int, optional
+        The rate of the line; otherwise the usual ones are tried.
+    timeout : float
+        Seconds to wait for an answer, beyond what the line itself takes.
+    tries : int
+        How often a packet is sent before its images are given up.
     """
+    name = str(port)
     try:
         import serial
     except ImportError:
@@ -221,6 +277,8 @@ def open_board(
     try:
         link = _find_link(serial, name, baud, timeout, tries)
         try:
+            if network is not None:
+                link.check_network(network, "the network")
             yield link
         finally:
             link.close()

@@ -80,10 +80,15 @@ class Dataset:
     memory: such a data set is opened, not loaded.
     """
 
+    #: What it is called.
     name: str
+    #: Height, width and channels of an image.
     shape: tuple[int, int, int]
+    #: Number of classes, if it is fixed.
     classes: int | None
+    #: The files that it is read from, in words.
     where: str
+    #: Reads a split.
     read: Callable[[Path, Split], Images | ImageFolder]
     #: What data of one's own say too: bits of a value, images to choose an epoch by, names.
     bits: ClassVar[int] = 8

@@ -18,12 +18,20 @@ _MODES = {1: "L", 3: "RGB"}
 
 
 def read_images(
-    paths: Sequence[Path], network: Network, *, resize: bool = False, invert: bool = False
+    paths: Sequence[str | Path], network: Network, *, resize: bool = False, invert: bool = False
 ) -> npt.NDArray[Any]:
     """Return image files, PNG or others that Pillow reads, as pixels of the network's shape.
 
-    With ``resize``, images of another size are scaled; else they are refused. With ``invert``,
-    black and white are swapped.
+    Parameters
+    ----------
+    paths : sequence of str or Path
+        The files.
+    network : Network
+        The network that takes the images; it decides their size, and whether they are grey.
+    resize : bool
+        Scale images of another size, as training does; otherwise they are refused.
+    invert : bool
+        Swap black and white.
     """
     try:
         from PIL import Image, UnidentifiedImageError
@@ -37,7 +45,7 @@ def read_images(
         )
     height, width, channels = shape
     pixels = np.zeros((len(paths), height, width, channels), np.uint8)
-    for number, path in enumerate(paths):
+    for number, path in enumerate(map(Path, paths)):
         try:
             with open_file(path) as content, warnings.catch_warnings():
                 warnings.simplefilter("error", Image.DecompressionBombWarning)
@@ -63,7 +71,8 @@ def read_images(
                     f"{path} has {image.width}×{image.height} pixels, but the model takes "
                     f"{width}×{height}; scale it, or add --resize"
                 )
-            image = image.resize((width, height))
+            # As the pictures of a folder were scaled that the network was trained on.
+            image = image.resize((width, height), Image.Resampling.BILINEAR)
         pixels[number] = np.asarray(image, np.uint8).reshape(height, width, channels)
     return 255 - pixels if invert else pixels
 

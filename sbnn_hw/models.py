@@ -20,9 +20,16 @@ def require_torch() -> None:
 
 
 def open_network(path: str | Path, pixels: str | None = None) -> Network:
-    """Return the integer network of a checkpoint (.pt), a netlist (.sbnn, .json) or ONNX (.onnx).
+    """Return the integer network of a checkpoint, a netlist or an ONNX file.
 
-    ``pixels`` tells how pixels are fed to an ONNX graph that does not tell itself.
+    Parameters
+    ----------
+    path : str or Path
+        A checkpoint (``.pt``), which is folded, a netlist (``.sbnn`` or ``.json``), or ONNX
+        (``.onnx``).
+    pixels : str, optional
+        How pixels are fed to an ONNX graph that does not tell itself: ``signed``, ``unit``, ``raw``
+        or ``fixed``.
     """
     path = Path(path)
     if pixels is not None and path.suffix.lower() != ".onnx":

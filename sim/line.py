@@ -1,6 +1,7 @@
 """A board without the board: its shell, Verilated, at the other end of a serial line."""
 
 import ctypes
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -8,7 +9,10 @@ from sbnn_hw.errors import ToolFailed
 from sbnn_hw.sim.build import Progress, compile_once
 from sbnn_hw.sim.library import Calls, open_library, quiet_about, resource
 
-__all__ = ["Line", "compile_line"]
+__all__ = ["Line", "LinePort", "compile_line"]
+
+#: Cycles in one go: enough that Python takes no time, few enough that bytes come back soon.
+GO = 2_000
 
 _BENCH = """\
 module sbnn_bench (
@@ -111,6 +115,39 @@ class Line:
         self.cycles += cycles
         self.broken += talk.broken
         return talk.taken, heard.raw[: talk.given]
+
+
+class LinePort:
+    """A port, as a host's driver wants one, at whose other end is a simulated board.
+
+    Simulated time passes while the host waits for bytes, and only then.
+    """
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+        self._sent, self._heard = bytearray(), bytearray()
+        #: Seconds that :meth:`read` waits; none at all if there is no number.
+        self.timeout: float | None = None
+
+    def read(self, size: int = 1) -> bytes:
+        """Return up to ``size`` bytes, fewer if the time-out is over."""
+        end = time.monotonic() + (self.timeout or 0)
+        while len(self._heard) < size and time.monotonic() < end:
+            taken, heard = self._line.run(bytes(self._sent[:4096]), GO)
+            del self._sent[:taken]
+            self._heard += heard
+        part = bytes(self._heard[:size])
+        del self._heard[:size]
+        return part
+
+    def write(self, data: bytes) -> int:
+        """Send bytes: they are on the line as soon as somebody reads."""
+        self._sent += data
+        return len(data)
+
+    def close(self) -> None:
+        """End the simulation."""
+        self._line.close()
 
 
 def compile_line(

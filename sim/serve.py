@@ -7,12 +7,9 @@ import select
 import tty
 from collections.abc import Iterator
 
-from sbnn_hw.sim.line import Line
+from sbnn_hw.sim.line import GO, Line
 
 __all__ = ["Terminal"]
-
-# Cycles in one go: enough that Python takes no time, few enough that bytes come back soon.
-_GO = 2_000
 
 # Seconds between two goes while the line is idle.
 _PACE = 0.01
@@ -68,7 +65,7 @@ class Terminal:
             if self._ours in ready:
                 with contextlib.suppress(BlockingIOError):
                     sent += os.read(self._ours, 65536)
-            taken, heard = self._line.run(bytes(sent[:4096]), _GO)
+            taken, heard = self._line.run(bytes(sent[:4096]), GO)
             del sent[:taken]
             back += heard
             idle = 0 if sent or taken or heard else idle + 1

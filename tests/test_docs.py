@@ -68,14 +68,6 @@ def test_flags_in_pages_exist():
                 assert flag in subparser._option_string_actions, f"{page.name}: {command} {flag}"
 
 
-def test_python_in_the_readme_runs():
-    """The example for the library, exactly as printed."""
-    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
-    names = {}
-    exec(compile(code, "README.md", "exec"), names)
-    assert names["outcome"].values["conv0"].shape == (4, 28, 28, 16)
-
-
 def test_the_ablation_has_its_table():
     """Three domains, three seeds each, by the penalty and by top-k."""
     text = (ROOT / "docs/domain_ablation.md").read_text()

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from conftest import ROOT
 
-from sbnn_hw.train import TrainConfig, fold_checkpoint, load_checkpoint, train
+from sbnn_hw.train import TrainConfig, fold_checkpoint, load_checkpoint
 from sbnn_hw.train.fold import fold_model
 from sbnn_hw.train.fold_check import check_fold
+from sbnn_hw.train.loop import train
 
 DOMAINS = {
     "learned": {"domain": "learned"},

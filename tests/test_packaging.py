@@ -173,6 +173,7 @@ def test_wheel_works_without_the_sources_and_without_torch(tmp_path):
     held = set(zipfile.ZipFile(wheel).namelist())
     assert {f"sbnn_hw/boards/host/{name}" for name in ("sbnn.h", "sbnn.c", "main.c")} <= held
     assert {f"sbnn_hw/sim/plain/{name}" for name in ("lz4.h", "zlib.h")} <= held
+    assert {"sbnn_hw/__init__.pyi", "sbnn_hw/train/__init__.pyi", "sbnn_hw/py.typed"} <= held
     venv.create(tmp_path / "env", with_pip=False)
     python = tmp_path / "env/bin/python"
     target = subprocess.run(

@@ -16,7 +16,7 @@ from sbnn_hw import datasets
 from sbnn_hw.cli import main
 from sbnn_hw.datasets import ImageFolder
 from sbnn_hw.errors import DataMissing, ModelRejected
-from sbnn_hw.train import TrainConfig, load_checkpoint, train
+from sbnn_hw.train import TrainConfig, load_checkpoint
 from sbnn_hw.train.checkpoint import used_values
 from sbnn_hw.train.data import Augmentation, split_validation
 from sbnn_hw.train.folder import (
@@ -27,6 +27,7 @@ from sbnn_hw.train.folder import (
     open_folder,
     random_view,
 )
+from sbnn_hw.train.loop import train
 from sbnn_hw.train.trainer import Trainer
 from sbnn_hw.train.validation import accuracy
 

@@ -20,8 +20,9 @@ from sbnn_hw import datasets
 from sbnn_hw.cli import main
 from sbnn_hw.errors import ModelRejected, OutputRefused, UsageError
 from sbnn_hw.files import exclusive
-from sbnn_hw.train import TrainConfig, load_checkpoint, train
+from sbnn_hw.train import TrainConfig, load_checkpoint
 from sbnn_hw.train.checkpoint import used_values
+from sbnn_hw.train.loop import train
 from sbnn_hw.train.progress import Progress
 from sbnn_hw.train.trainer import Trainer
 

@@ -10,7 +10,10 @@ from typing import Any
 _HOME = {
     "BatchNorm": "norm",
     "Checkpoint": "checkpoint",
+    "ColumnEncoder": "columns",
+    "Folded": "fold",
     "InputEncoder": "layers",
+    "LearnedEncoder": "layers",
     "ModelConfig": "models",
     "SignActivation": "layers",
     "SparseBinaryConv2d": "layers",
@@ -19,16 +22,14 @@ _HOME = {
     "SparsityPenalty": "sparsity",
     "TopK": "sparsity",
     "TrainConfig": "config",
-    "Trainer": "trainer",
     "build_model": "models",
+    "fit": "fitting",
     "fold_checkpoint": "fold",
     "fold_model": "fold",
     "from_brevitas": "brevitas",
     "load_checkpoint": "checkpoint",
     "recompute_statistics": "norm",
     "save_checkpoint": "checkpoint",
-    "sign": "signs",
-    "train": "loop",
 }
 
 __all__ = sorted(_HOME)

@@ -44,6 +44,11 @@ def from_brevitas(module: nn.Module) -> nn.Sequential:
 
     The first `QuantIdentity` becomes the comparator of raw pixels with 128; without one, the first
     layer adds up the pixels. The result shares no tensor with what it was made of.
+
+    Parameters
+    ----------
+    module : nn.Module
+        An `nn.Sequential` of Brevitas's layers.
     """
     return _Conversion().run(flat_modules(module))
 

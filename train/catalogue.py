@@ -6,7 +6,10 @@ from dataclasses import dataclass
 
 from sbnn_hw.errors import ModelRejected
 
-__all__ = ["BACKBONES", "FORMS", "MODELS", "Convolution", "Topology", "find_topology"]
+__all__ = ["BACKBONES", "FORMS", "MODELS", "OWN", "Convolution", "Topology", "find_topology"]
+
+#: In place of a name: a module of the user's own, which is in no list.
+OWN = "own"
 
 
 @dataclass(frozen=True)

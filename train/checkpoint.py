@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sbnn_hw.errors import ModelRejected, naming
+from sbnn_hw.errors import ModelRejected, UsageError, naming
 from sbnn_hw.files import opened_model, write_atomically
 from sbnn_hw.netlist.meaning import Meaning
 from sbnn_hw.train.domains import LearnedOnGrid
@@ -46,9 +46,14 @@ VERSION = 1
 class Checkpoint:
     """A trained model with its configuration, how it was trained and what it reached."""
 
+    #: What the model is built from.
     config: ModelConfig
+    #: The model of the chosen epoch, ready to evaluate.
     model: nn.Sequential
+    #: The choices of the run.
     training: dict[str, Any] = field(default_factory=dict)
+    #: The chosen ``epoch``, its accuracy on ``validation`` rows, ``ones`` among the ``weights``,
+    #: and whether the sparsity or the budget was reached (``constraint_met``).
     metrics: dict[str, Any] = field(default_factory=dict)
     #: What the classes and columns of one's own data are called, and how they are scaled.
     meaning: Meaning | None = None
@@ -85,7 +90,20 @@ def used_values(model: nn.Module) -> dict[str, Tensor]:
 
 
 def save_checkpoint(path: str | Path, checkpoint: Checkpoint) -> None:
-    """Write a checkpoint, whole or not at all."""
+    """Write a checkpoint, whole or not at all.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file (``.pt``).
+    checkpoint : Checkpoint
+        What to write; its model must be one with a name.
+    """
+    if checkpoint.config.is_own:
+        raise UsageError(
+            "Checkpoints are for models with a name, not for modules of your own; fold the model, "
+            "and save its network (.sbnn)"
+        )
     content = {
         "format": FORMAT,
         "version": VERSION,
@@ -183,7 +201,15 @@ def _is_bomb(file: BinaryIO) -> bool:
 
 
 def load_checkpoint(path: str | Path) -> Checkpoint:
-    """Read a checkpoint and make its model, ready to evaluate."""
+    """Read a checkpoint and make its model, ready to evaluate.
+
+    Nothing in the file can run: it holds plain tensors and values.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file (``.pt``).
+    """
     content = read_tensors(path, "checkpoint")
     if content.get("format") != FORMAT:
         raise ModelRejected(

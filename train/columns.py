@@ -10,9 +10,21 @@ __all__ = ["ColumnEncoder"]
 
 
 class ColumnEncoder(InputEncoder):
-    """A thermometer with ``planes`` thresholds for each of ``channels``, learned or not.
+    """The encoder of tables and signals: a thermometer with thresholds for each column.
 
-    They begin evenly over the range; :meth:`place` puts them at the quantiles of training values.
+    They begin evenly over the range; training puts them where the training values are parted evenly
+    (:meth:`place`).
+
+    Parameters
+    ----------
+    channels : int
+        Columns of a table, or channels of a signal or image.
+    planes : int
+        Thresholds of each.
+    most : int
+        The largest value of the input.
+    learn : bool
+        Move the thresholds during training.
     """
 
     levels: nn.Parameter | Tensor

@@ -31,7 +31,11 @@ def check_device(name: str) -> None:
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """A training run. The defaults suit short runs on a CPU."""
+    """A training run. The defaults suit short runs on a CPU.
+
+    Each field is an option of ``sbnn-hw train``, whose ``--help`` explains it. ``ec`` is one minus
+    the sparsity.
+    """
 
     model: str
     data: str

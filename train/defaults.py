@@ -1,4 +1,4 @@
-"""What a run takes for data of one's own where nobody says: a model, an encoder, a budget.
+"""What a run takes where nobody says: a model, an encoder, a budget, a method.
 
 Loads no torch, so that the command line can show what was chosen.
 """
@@ -7,13 +7,37 @@ import math
 from typing import Any
 
 from sbnn_hw.data.own import OwnData
+from sbnn_hw.errors import UsageError
 
-__all__ = ["choose_defaults"]
+__all__ = ["cap_of_scores", "choose_defaults", "choose_method", "share_of_ones", "tell"]
 
 #: The budget in look-up tables, by what the data are.
 _LUTS = {"images": 2000, "signals": 2000, "table": 1000}
 #: Steps of the optimiser that a run takes, about; an epoch is never shorter than one.
 _STEPS = {"images": 6000, "signals": 6000, "table": 9000}
+
+
+def share_of_ones(sparsity: float) -> float:
+    """Return the constraint on the share of ones, of the share of zeros to reach."""
+    if not 0 <= sparsity < 1:
+        meant = f" (did you mean {sparsity / 100:g}?)" if 50 <= sparsity < 100 else ""
+        raise UsageError(f"--sparsity must be at least 0 and below 1, not {sparsity:g}{meant}")
+    # Rounded, so that 0.95 is the constraint 0.05 and not 0.05000000000000004.
+    return round(1 - sparsity, 12)
+
+
+def choose_method(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the method, if it was not chosen: without a constraint, ones are not counted."""
+    return {"method": "none"} if "ec" not in given and "method" not in given else {}
+
+
+def tell(chosen: dict[str, Any]) -> str:
+    """Return in a line what was chosen."""
+    texts = {
+        name: " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+        for name, value in chosen.items()
+    }
+    return f"{', '.join(f'{name} {text}' for name, text in texts.items())} (options change this)"
 
 
 def choose_defaults(data: OwnData, given: dict[str, Any]) -> dict[str, Any]:
@@ -40,12 +64,17 @@ def choose_defaults(data: OwnData, given: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in chosen.items() if name not in given}
 
 
+def cap_of_scores(luts: int, classes: int) -> int:
+    """Return the most taps of a class's score, so that a budget has tables left for neurons."""
+    return max(12, round(0.45 * luts / classes))
+
+
 def _table(data: OwnData, luts: int) -> dict[str, Any]:
     """Two layers of one table a neuron, and scores of many taps."""
     classes = data.classes
     # What scores and comparisons take is not for neurons.
     width = max(8, round(0.36 * luts))
-    scores = max(12, min(width, round(0.9 * luts / classes)))
+    scores = min(width, cap_of_scores(luts, classes))
     planes = {"encoder": "quantile"} if data.bits > 1 else {}
     return {"model": f"mlp:{width},{width}", "fan_in": (6, 6, scores), **planes}
 
@@ -53,11 +82,13 @@ def _table(data: OwnData, luts: int) -> dict[str, Any]:
 def _images(data: OwnData, luts: int) -> dict[str, Any]:
     """Convolutions over pixels that come one by one, or for tiny images as for a table."""
     height, width, _ = data.shape
-    if min(height, width) < 12:
+    if min(height, width) < 14:
         return {**_table(data, luts), "encoder": "learned"}
     size = math.sqrt(luts / 1650)
     first, second, third = (max(4, round(size * n)) for n in (24, 48, 64))
-    model = f"conv:{first}k5s2,{second}p,{third}"
+    # A pool leaves nothing of small images.
+    pooled = "p" if min(height, width) >= 19 else ""
+    model = f"conv:{first}k5s2,{second}{pooled},{third}"
     if min(height, width) >= 40:
         model = f"conv:{first}k5s2,{second}k3s2,{second}p,{third}"
     caps = (12, 14, 12, 576) if model.count(",") == 2 else (12, 12, 14, 12, 576)

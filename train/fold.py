@@ -15,7 +15,7 @@ from sbnn_hw.fold.assemble import Assembler, LayerReport, Trained
 from sbnn_hw.fold.exact import Norm
 from sbnn_hw.netlist import Edge, Encode, Flatten, MaxPool2d, Network, Taps, Window
 from sbnn_hw.train.blocks import BiRealBlock, IRNetBlock, ReActBlock, ReActMobileBlock, XnorBlock
-from sbnn_hw.train.checkpoint import load_checkpoint
+from sbnn_hw.train.checkpoint import Checkpoint, load_checkpoint
 from sbnn_hw.train.layers import (
     InputEncoder,
     SignActivation,
@@ -26,7 +26,15 @@ from sbnn_hw.train.layers import (
 )
 from sbnn_hw.train.norm import BatchNorm
 
-__all__ = ["NORMS", "Folded", "flat_modules", "fold_checkpoint", "fold_model", "norm_values"]
+__all__ = [
+    "NORMS",
+    "Folded",
+    "check_modules",
+    "flat_modules",
+    "fold_checkpoint",
+    "fold_model",
+    "norm_values",
+]
 
 NORMS = (BatchNorm, nn.BatchNorm1d, nn.BatchNorm2d)
 _BLOCKS = (BiRealBlock, IRNetBlock, ReActBlock, ReActMobileBlock, XnorBlock)
@@ -35,14 +43,13 @@ _NOTHING = (nn.Identity, nn.Dropout, nn.Dropout2d)  # at evaluation they change 
 
 @dataclass(frozen=True)
 class Folded:
-    """The network of a model, what folding it found, and which module each stage is.
+    """The network of a model, what folding it found, and which module each stage is."""
 
-    ``modules`` maps the name of each stage with bits to the index of the module, in
-    :func:`flat_modules`, whose output has those bits.
-    """
-
+    #: The integer network.
     network: Network
+    #: What was found in each layer.
     reports: tuple[LayerReport, ...]
+    #: The index of the module whose output has the bits of a stage, by the stage's name.
     modules: dict[str, int]
 
 
@@ -65,10 +72,22 @@ def flat_modules(model: nn.Module) -> list[tuple[str, nn.Module]]:
     return flat
 
 
-def fold_checkpoint(path: str | Path) -> Folded:
-    """Fold a checkpoint file."""
-    checkpoint = load_checkpoint(path)
-    with naming(f"{path}: "):
+def fold_checkpoint(source: str | Path | Checkpoint) -> Folded:
+    """Fold a checkpoint, or the file of one.
+
+    Parameters
+    ----------
+    source : str, Path or Checkpoint
+        What :func:`fit` returned, or the file that it wrote (``.pt``).
+
+    Returns
+    -------
+    Folded
+        Its ``network`` is the integer network, with the names of its classes. It makes exactly the
+        decisions that the model makes.
+    """
+    checkpoint = source if isinstance(source, Checkpoint) else load_checkpoint(source)
+    with naming("" if isinstance(source, Checkpoint) else f"{source}: "):
         folded = fold_model(checkpoint.model, checkpoint.config.shape)
         named = replace(folded.network, meaning=checkpoint.meaning)
         return replace(folded, network=named)
@@ -77,14 +96,46 @@ def fold_checkpoint(path: str | Path) -> Folded:
 def fold_model(
     model: nn.Module, shape: tuple[int, int, int], *, drop_unread: bool = True
 ) -> Folded:
-    """Fold a model of raw pixels of shape (height, width, channels).
+    """Fold a model of raw pixels to the integer network that makes exactly its decisions.
 
-    With ``drop_unread`` false, neurons that nothing reads keep their taps, so that every hidden
-    bit of the model can be compared.
+    Parameters
+    ----------
+    model : nn.Sequential
+        The model, in evaluation mode, from an :class:`InputEncoder` to the scores.
+    shape : tuple of int
+        Height, width and channels of the images.
+    drop_unread : bool
+        Remove neurons that nothing reads. Otherwise they keep their taps, so that every hidden bit
+        of the model can be compared.
+
+    Returns
+    -------
+    Folded
+        Its ``network`` computes with integers alone.
     """
     modules = flat_modules(model)
     _refuse_real_values(model)
     return _Fold(modules, shape).run(drop_unread)
+
+
+def check_modules(model: nn.Module) -> None:
+    """Refuse a model with modules that are folded nowhere, by the first of them."""
+    modules = flat_modules(model)
+    _refuse_real_values(model)
+    if not modules or not isinstance(modules[0][1], InputEncoder):
+        first = type(modules[0][1]).__name__ if modules else "nothing"
+        raise ModelRejected(f"The first layer must be an InputEncoder, not {first}")
+    folded = (InputEncoder, SparseBinaryLayer, SignActivation, nn.Flatten, nn.MaxPool2d)
+    for name, module in modules:
+        if not isinstance(module, (*folded, *NORMS, *_NOTHING)):
+            raise _unknown(name, module)
+
+
+def _unknown(name: str, module: nn.Module) -> ModelRejected:
+    return ModelRejected(
+        f"Layer {name} is a {type(module).__name__}, which cannot be folded here; use the layers "
+        f"of sbnn_hw.train"
+    )
 
 
 def _refuse_real_values(model: nn.Module) -> None:
@@ -152,10 +203,7 @@ class _Fold:
             elif isinstance(module, SparseBinaryLayer):
                 at = self._layer(at, name, module)
             else:
-                raise ModelRejected(
-                    f"Layer {name} is a {type(module).__name__}, which cannot be folded here; "
-                    f"use the layers of sbnn_hw.train"
-                )
+                raise _unknown(name, module)
         network = self.assembler.finish(drop=drop_unread)
         return Folded(network, tuple(self.assembler.reports), self.outputs)
 

@@ -107,6 +107,18 @@ class SparseBinaryLayer(nn.Module):
 class SparseBinaryLinear(SparseBinaryLayer):
     """Linear layer with two-valued weights and no bias.
 
+    Parameters
+    ----------
+    in_features, out_features : int
+        Bits that come in, and neurons.
+    domain : str
+        The two values of a weight: ``learned``, ``closed_form``, ``symmetric``, ``bnn``, ``zero``;
+        or ``signed``, an extension with the weights −1, 0 and +1.
+    xi_bits : int, optional
+        With ``learned``, round ξ to multiples of 2^−``xi_bits``, which keeps hardware small.
+    gradient : str
+        The gradient of the weights' sign: ``clipped``, ``ede`` or ``identity``.
+
     Examples
     --------
     >>> layer = SparseBinaryLinear(784, 256, domain="learned", xi_bits=8)
@@ -138,9 +150,32 @@ class SparseBinaryLinear(SparseBinaryLayer):
 class SparseBinaryConv2d(SparseBinaryLayer):
     """Convolution with two-valued weights and no bias.
 
-    ``padding`` rows and columns are added on each side. A ``padding_value`` of −1 is the bit 0, and
-    border windows need nothing special in hardware; 0 is what PyTorch and the paper do, and gives
-    border windows thresholds of their own.
+    Parameters
+    ----------
+    in_channels, out_channels : int
+        Channels that come in, and neurons.
+    kernel_size, stride : int or pair of int
+        The window's height and width, and its steps.
+    padding : int or pair of int
+        Rows and columns that are added on each side.
+    padding_value : int
+        −1 is the bit 0, and border windows need nothing special in hardware; 0 is what PyTorch and
+        the paper do, and gives border windows thresholds of their own.
+    groups : int
+        Groups of channels that are not connected with each other.
+    domain : str
+        The two values of a weight: ``learned``, ``closed_form``, ``symmetric``, ``bnn``, ``zero``;
+        or ``signed``, an extension with the weights −1, 0 and +1.
+    xi_bits : int, optional
+        With ``learned``, round ξ to multiples of 2^−``xi_bits``, which keeps hardware small.
+    gradient : str
+        The gradient of the weights' sign: ``clipped``, ``ede`` or ``identity``.
+
+    Examples
+    --------
+    >>> layer = SparseBinaryConv2d(3, 8, 3, padding=1, domain="signed")
+    >>> layer(torch.ones(2, 3, 16, 16)).shape
+    torch.Size([2, 8, 16, 16])
     """
 
     def __init__(
@@ -202,6 +237,20 @@ class SparseBinaryScores(SparseBinaryLinear):
 
     The offsets are multiples of 2^−``offset_bits`` in units of |η|, so that the scores of the
     hardware are small integers. The scale is positive and common, so it never reaches hardware.
+
+    Parameters
+    ----------
+    in_features, classes : int
+        Bits that come in, and classes.
+    domain : str
+        The two values of a weight: ``learned``, ``closed_form``, ``symmetric``, ``bnn``, ``zero``;
+        or ``signed``, an extension with the weights −1, 0 and +1.
+    xi_bits : int, optional
+        With ``learned``, round ξ to multiples of 2^−``xi_bits``, which keeps hardware small.
+    gradient : str
+        The gradient of the weights' sign: ``clipped``, ``ede`` or ``identity``.
+    offset_bits : int
+        Fraction bits of the offsets.
     """
 
     def __init__(
@@ -243,9 +292,17 @@ class SparseBinaryScores(SparseBinaryLinear):
 class SignActivation(nn.Module):
     """Sign with sign(0) = +1.
 
-    ``gradient`` is what stands in for the gradient: ``clipped`` (hardtanh's), ``ede`` or
-    ``polynomial``. ``within_one`` passes no gradient back where |x| > 1, as if a hardtanh came
-    before.
+    Parameters
+    ----------
+    gradient : str
+        What stands in for the gradient: ``clipped`` (hardtanh's), ``ede`` or ``polynomial``.
+    within_one : bool
+        Pass no gradient back where |x| > 1, as if a hardtanh came before.
+
+    Examples
+    --------
+    >>> SignActivation()(torch.tensor([-0.5, 0.0, 2.0]))
+    tensor([-1.,  1.,  1.])
     """
 
     def __init__(self, gradient: str = "clipped", *, within_one: bool = False) -> None:
@@ -268,10 +325,20 @@ class SignActivation(nn.Module):
 class InputEncoder(nn.Module):
     """Turn raw pixels (0 to 255) into what the first layer sees; it is part of the hardware.
 
-    ``threshold`` gives one bit a pixel, +1 from the threshold on; ``thermometer`` one bit for each
-    threshold, channel by channel; ``integer`` the pixel itself as (2p − 255)/255. Thresholds are
-    the pixel values from which a bit is set: increasing, between 1 and 255. Values of other widths
-    go from 0 to ``most`` instead.
+    Parameters
+    ----------
+    kind : str
+        ``threshold`` gives one bit a pixel, +1 from the threshold on; ``thermometer`` one bit for
+        each threshold, channel by channel; ``integer`` the pixel p itself as (2p − 255)/255.
+    thresholds : sequence of int
+        The pixel values from which a bit is set: increasing, between 1 and 255.
+    most : int
+        The largest value, where the input is no pixel of 8 bits.
+
+    Examples
+    --------
+    >>> InputEncoder("thermometer", [64, 192])(torch.tensor([[[[10, 100, 200]]]])).tolist()
+    [[[[-1.0, 1.0, 1.0]], [[-1.0, -1.0, 1.0]]]]
     """
 
     def __init__(
@@ -328,6 +395,13 @@ class LearnedEncoder(InputEncoder):
 
     They are kept in units of the whole range, so that a step of the optimiser moves them by some
     pixel values. The forward pass rounds them, so it uses what the hardware compares with.
+
+    Parameters
+    ----------
+    thresholds : sequence of int
+        Where they begin.
+    most : int
+        The largest value of the input.
     """
 
     def __init__(self, thresholds: Sequence[int] = (64, 128, 192), *, most: int = 255) -> None:

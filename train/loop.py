@@ -9,6 +9,7 @@ from torch import nn
 
 from sbnn_hw.data.find import find_data
 from sbnn_hw.data.own import OwnData
+from sbnn_hw.datasets import Dataset
 from sbnn_hw.errors import UsageError
 from sbnn_hw.files import exclusive
 from sbnn_hw.train.checkpoint import Checkpoint
@@ -26,40 +27,44 @@ __all__ = ["train"]
 
 def train(
     config: TrainConfig,
-    out: str | Path,
+    out: str | Path | None,
     *,
     data_root: str | Path | None = None,
     resume: bool = False,
     replace: bool = False,
     teacher: nn.Module | None = None,
-    data: OwnData | None = None,
+    data: OwnData | Dataset | None = None,
+    model: nn.Sequential | None = None,
     talk: Callable[[str], None] | None = None,
+    quiet: bool = False,
 ) -> Checkpoint:
     """Train to the end; write the checkpoint, the state to resume from, the log and its plot.
 
-    ``out`` is where to write the checkpoint; the other files are named after it. ``resume`` goes on
+    ``out`` is where to write the checkpoint; the other files are named after it. Without it nothing
+    is written. ``resume`` goes on
     from the state of a run that was stopped. ``replace`` starts over where a run has left its
     files, which is refused otherwise. ``teacher``, a module from raw pixels to class scores, takes
-    the place of the one that ``config`` names, and ``data`` that of its data. ``talk`` takes a
-    line for people.
+    the place of the one that ``config`` names, ``data`` that of its data, and ``model`` that of its
+    model. ``talk`` takes a line for people. ``quiet`` shows no progress.
     """
-    outputs = Outputs(Path(out))
+    outputs = None if out is None else Outputs(Path(out))
     root = None if data_root is None else Path(data_root)
     with (
         process_group(),
-        exclusive(outputs.checkpoint) if is_first() else nullcontext(),
+        exclusive(outputs.checkpoint) if outputs and is_first() else nullcontext(),
         out_of_memory(),
     ):
         say: Callable[[str], None] = talk if talk is not None and is_first() else lambda _: None
-        if is_first() and not replace:
-            outputs.keep(resume=resume)
-        outputs.prepare()
-        trainer = _make_trainer(config, root, teacher, data)
-        if resume:
+        if outputs is not None:
+            if is_first() and not replace:
+                outputs.keep(resume=resume)
+            outputs.prepare()
+        trainer = _make_trainer(config, root, teacher, data, model)
+        if outputs is not None and resume:
             _go_on(trainer, outputs.state, say)
-        _run_epochs(trainer, outputs)
+        _run_epochs(trainer, outputs, quiet=quiet or not is_first())
         checkpoint = trainer.checkpoint()
-        if is_first():
+        if outputs is not None and is_first():
             outputs.finish(trainer, checkpoint)
         if not checkpoint.metrics["constraint_met"]:
             say(trainer.method.unmet())
@@ -69,7 +74,11 @@ def train(
 
 
 def _make_trainer(
-    config: TrainConfig, data_root: Path | None, teacher: nn.Module | None, data: OwnData | None
+    config: TrainConfig,
+    data_root: Path | None,
+    teacher: nn.Module | None,
+    data: OwnData | Dataset | None,
+    model: nn.Sequential | None,
 ) -> Trainer:
     source = data or find_data(config.data, config.data_options, root=data_root)
     images, classes = source.open("train", data_root)
@@ -87,6 +96,7 @@ def _make_trainer(
         validation=source.validation,
         bits=source.bits,
         meaning=source.meaning,
+        model=model,
     )
 
 
@@ -99,13 +109,13 @@ def _go_on(trainer: Trainer, state: Path, say: Callable[[str], None]) -> None:
     say(f"continuing after epoch {trainer.epoch} of {trainer.config.epochs}")
 
 
-def _run_epochs(trainer: Trainer, outputs: Outputs) -> None:
+def _run_epochs(trainer: Trainer, outputs: Outputs | None, *, quiet: bool) -> None:
     """Run the epochs that are left; after each the files are those of a run that may stop."""
     epochs = trainer.config.epochs
     steps = (epochs - trainer.epoch) * trainer.steps_per_epoch
-    with Progress(steps, quiet=not is_first(), stream=sys.stderr) as progress:
+    with Progress(steps, quiet=quiet, stream=sys.stderr) as progress:
         while trainer.epoch < epochs:
             row = trainer.run_epoch(progress)
-            if is_first():
+            if outputs is not None and is_first():
                 outputs.write(trainer)
             progress.epoch(row, epochs)

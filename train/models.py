@@ -8,7 +8,7 @@ from torch import nn
 from sbnn_hw.errors import ModelRejected
 from sbnn_hw.train.backbones import build_backbone
 from sbnn_hw.train.blocks import STATISTICS, RealConv2d
-from sbnn_hw.train.catalogue import BACKBONES, find_topology
+from sbnn_hw.train.catalogue import BACKBONES, OWN, find_topology
 from sbnn_hw.train.columns import ColumnEncoder
 from sbnn_hw.train.domains import DOMAINS, INITS
 from sbnn_hw.train.layers import (
@@ -33,7 +33,7 @@ ENCODERS = (
 class ModelConfig:
     """All that is needed to rebuild a model; plain values, stored in checkpoints."""
 
-    #: A model of the catalogue, or the ``mlp:…`` or ``conv:…`` form.
+    #: A model of the catalogue, the ``mlp:…`` or ``conv:…`` form, or :data:`catalogue.OWN`.
     name: str
     #: Height, width and channels of the images.
     shape: tuple[int, int, int]
@@ -133,6 +133,11 @@ class ModelConfig:
                 f"Only backbones ({', '.join(BACKBONES)}) normalise pixels, not {self.name}; its "
                 f"encoder does what is needed"
             )
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the model is a module of the user's own, which only its Python code can build."""
+        return self.name == OWN
 
     @property
     def is_backbone(self) -> bool:
@@ -295,7 +300,18 @@ class ModelConfig:
 
 
 def build_model(config: ModelConfig) -> nn.Sequential:
-    """Return a new model for the configuration."""
+    """Return a new model for the configuration.
+
+    Parameters
+    ----------
+    config : ModelConfig
+        Its name, its shape and all else that decides its layers.
+
+    Examples
+    --------
+    >>> len(build_model(ModelConfig("mlp:64", shape=(8, 8, 1), classes=10)))
+    6
+    """
     if config.is_backbone:
         return build_backbone(config)
     topology = find_topology(config.name)

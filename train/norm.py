@@ -20,6 +20,21 @@ class BatchNorm(nn.Module):
 
     In training the moments are taken over the batches of all processes together, by code that
     gradients flow through (torch's SyncBatchNorm needs a GPU).
+
+    Parameters
+    ----------
+    features : int
+        Neurons or channels.
+    scale : str
+        ``learned``; ``unit``, which is +1; or ``alternating`` +1 and −1, which gives the domain
+        ``zero`` neurons of both polarities.
+    eps, momentum : float
+        As in PyTorch.
+
+    Examples
+    --------
+    >>> BatchNorm(4)(torch.randn(32, 4)).shape
+    torch.Size([32, 4])
     """
 
     running_mean: Tensor
@@ -97,6 +112,17 @@ def recompute_statistics(
     What enters a module of an `nn.Sequential` is kept where it takes no more than ``room`` bytes,
     so that what lies before is not computed again for each batch norm behind. The results are the
     same with any room.
+
+    Parameters
+    ----------
+    model : nn.Module
+        The model, whose batch norms are changed in place.
+    batches : callable
+        Returns the training images anew each time it is called, in batches.
+    kinds : tuple of type
+        The classes that are batch norms; otherwise ours and PyTorch's.
+    room : int
+        Bytes of intermediate values to keep.
     """
     kinds = kinds or (BatchNorm, nn.BatchNorm1d, nn.BatchNorm2d)
     steps = _steps(model)

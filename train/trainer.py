@@ -3,6 +3,7 @@
 It is deterministic, and the same in one process or several.
 """
 
+import copy
 import math
 import time
 from collections.abc import Iterator
@@ -47,7 +48,8 @@ class Trainer:
 
     The validation images are taken from ``images``, unless ``validation`` has them. The teacher, a
     module from raw pixels to class scores, is learned from too. Values of the input have ``bits``;
-    ``meaning`` goes into the checkpoint.
+    ``meaning`` goes into the checkpoint. A copy of ``model`` is trained in place of the model that
+    ``config`` describes.
     """
 
     def __init__(
@@ -60,23 +62,27 @@ class Trainer:
         validation: Images | None = None,
         bits: int = 8,
         meaning: Meaning | None = None,
+        model: nn.Sequential | None = None,
     ) -> None:
         self.config, self.classes, self.meaning = config, classes, meaning
         self.images, self.validation = images_to_train(config, images, validation)
         self.device = choose_device(config.device)
         with _choices():
             self.model_config = config.model_config(self.images.shape, classes, bits)
-            check_memory(self.model_config, self.device)
+            if model is None:
+                check_memory(self.model_config, self.device)
         if config.threads:
             torch.set_num_threads(config.threads)
         torch.manual_seed(config.seed)
-        self.model = build_model(self.model_config)
+        self.model = build_model(self.model_config) if model is None else copy.deepcopy(model)
         if isinstance(self.model[0], ColumnEncoder):
             self.model[0].place(self._first(PLACED))
         if config.start:
             begin_from(self.model, Path(config.start))
         self.model.to(self.device)
         self.layers = layers_of(self.model)
+        if model is not None:
+            _unfreeze(self.layers, self.model_config.gradient)
         for layer in self.layers:
             layer.initialise_domain(config.init, ones_share=config.ec)
         #: What has EDE's steepness, which grows during the run.
@@ -257,7 +263,10 @@ class Trainer:
 
     def checkpoint(self) -> Checkpoint:
         """Return the chosen epoch's model as a checkpoint."""
-        model = build_model(self.model_config)
+        if self.model_config.is_own:
+            model = copy.deepcopy(self.model).cpu()
+        else:
+            model = build_model(self.model_config)
         model.load_state_dict(self.best.state)
         row = self.history[self.best.epoch - 1]
         layers = layers_of(model)
@@ -281,6 +290,13 @@ def _choices() -> Iterator[None]:
         yield
     except ModelRejected as error:
         raise ChoiceRejected(str(error)) from None
+
+
+def _unfreeze(layers: list[SparseBinaryLayer], gradient: str) -> None:
+    """Give layers the gradient that their method needs, where they have the usual one."""
+    for layer in layers:
+        if layer.gradient == "clipped":
+            layer.gradient = gradient
 
 
 def _by_decay(model: nn.Module, decay: float) -> list[dict[str, Any]]:

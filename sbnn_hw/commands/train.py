@@ -15,6 +15,7 @@ from sbnn_hw.data.own import OwnData
 from sbnn_hw.errors import ModelRejected, UsageError
 from sbnn_hw.models import require_torch
 from sbnn_hw.train.config import TrainConfig
+from sbnn_hw.train.defaults import choose_defaults, choose_method, share_of_ones, tell
 
 logger = logging.getLogger(__name__)
 
@@ -162,13 +163,7 @@ def _choices(args: argparse.Namespace) -> dict[str, Any]:
     if "luts" in given and args.recipe is None:
         given.setdefault("method", "luts")
     if args.sparsity is not None:
-        if not 0 <= args.sparsity < 1:
-            meant = f" (did you mean {args.sparsity / 100:g}?)" if 50 <= args.sparsity < 100 else ""
-            raise UsageError(
-                f"--sparsity must be at least 0 and below 1, not {args.sparsity:g}{meant}"
-            )
-        # Rounded, so that 0.95 is the constraint 0.05 and not 0.05000000000000004.
-        given["ec"] = round(1 - args.sparsity, 12)
+        given["ec"] = share_of_ones(args.sparsity)
     if args.ec is not None:
         given["ec"] = args.ec
     if args.bits is not None:
@@ -188,14 +183,9 @@ def _own_data(args: argparse.Namespace, options: dict[str, Any]) -> OwnData | No
     return found if isinstance(found, OwnData) else None
 
 
-def _shown(value: Any) -> str:
-    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
-
-
 def run(args: argparse.Namespace) -> None:
     """Train, and say what came of it."""
     require_torch()
-    from sbnn_hw.train.defaults import choose_defaults
     from sbnn_hw.train.loop import train
     from sbnn_hw.train.parallel import is_first, process_group
     from sbnn_hw.train.recipes import load_recipe, recipe_needs
@@ -210,11 +200,9 @@ def run(args: argparse.Namespace) -> None:
         logger.info("data        %s", data.said)
         chosen = choose_defaults(data, options) if args.recipe is None else {}
         if chosen:
-            shown = ", ".join(f"{name} {_shown(value)}" for name, value in chosen.items())
-            logger.info("chosen      %s (options change this)", shown)
+            logger.info("chosen      %s", tell(chosen))
         options |= chosen
-    if "ec" not in options and "method" not in options:
-        options["method"] = "none"
+    options |= choose_method(options)
     for needed in ("model", "data"):
         if needed not in options:
             raise UsageError(f"Training needs --{needed}, or a --recipe that names it")

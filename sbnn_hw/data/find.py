@@ -2,17 +2,54 @@
 
 import difflib
 from pathlib import Path
+from typing import Any
 
 from sbnn_hw.data.options import DataOptions
 from sbnn_hw.data.own import Known, OwnData, is_own, open_own
 from sbnn_hw.data.tabular import TABLES, open_known_table
 from sbnn_hw.datasets import DATASETS, Dataset
 from sbnn_hw.errors import UsageError
+from sbnn_hw.netlist import Network
 
-__all__ = ["KINDS", "find_data"]
+__all__ = ["KINDS", "find_data", "open_data"]
 
 #: What may be named, in words.
 KINDS = f"{', '.join((*DATASETS, *TABLES))}; or a folder of pictures, an .npz file, or a table"
+
+
+def open_data(
+    place: str | Path,
+    *,
+    network: Network | None = None,
+    root: str | Path | None = None,
+    **choices: Any,
+) -> Dataset | OwnData:
+    """Read data of your own, or find a known data set.
+
+    Parameters
+    ----------
+    place : str or Path
+        A folder of pictures, an ``.npz`` file, a table (``.csv``, ``.tsv``, ``.parquet``), or the
+        name of a data set, such as ``"digits"``.
+    network : Network, optional
+        The network that the data shall test: they are read as its training data were.
+    root : str or Path, optional
+        The folder of the data sets that have names.
+    **choices
+        Fields of :class:`DataOptions`, such as ``label="species"`` or ``size="28x28"``.
+
+    Returns
+    -------
+    OwnData or Dataset
+        ``data.load("test")`` has ``pixels`` and ``labels``.
+
+    Examples
+    --------
+    >>> open_data("digits").load("test").pixels.shape
+    (360, 8, 8, 1)
+    """
+    known = None if network is None else Known.of(network.meaning, network.input)
+    return find_data(str(place), DataOptions(**choices), known, root=root)
 
 
 def find_data(

@@ -48,13 +48,17 @@ class DataOptions:
     label: str = ""
     #: Height and width; pictures are scaled to it, and the columns of a table are its pixels.
     size: str = ""
+    #: Whether coloured pictures become grey ones.
     gray: bool = False
     #: Shares of training, validation and test rows, of data that do not come in parts.
     split: str = ""
+    #: Chooses which rows.
     split_seed: int = 0
-    #: Columns that are not used, and columns whose numbers are names.
+    #: Columns that are not used.
     drop: tuple[str, ...] = ()
+    #: Columns whose numbers are names.
     categorical: tuple[str, ...] = ()
+    #: Whether a table begins with names of columns: ``auto``, ``yes`` or ``no``.
     header: str = "auto"
     #: Bits of each integer that the network takes (0: as few as are needed).
     input_bits: int = 0

@@ -19,7 +19,7 @@ from sbnn_hw.data.split import split_rows
 from sbnn_hw.data.tables import ENDINGS, read_table
 from sbnn_hw.datasets import Images, Split
 from sbnn_hw.errors import DataMissing, UsageError
-from sbnn_hw.netlist import Edge
+from sbnn_hw.netlist import Edge, Network
 from sbnn_hw.netlist.meaning import Meaning, Source
 
 __all__ = ["Known", "OwnData", "from_arrays", "is_own", "make_data", "open_own"]
@@ -47,11 +47,15 @@ class Known:
 class OwnData:
     """Rows of one's own as images, in parts, with what their numbers mean."""
 
+    #: Where the rows are from.
     name: str
+    #: What classes and columns are called, and how values became integers.
     meaning: Meaning
     #: Bits of each value.
     bits: int
+    #: Height, width and channels of a row.
     shape: tuple[int, int, int]
+    #: The rows ``train``, ``val`` and ``test``.
     parts: dict[str, Images]
     #: What was read, in a line.
     said: str
@@ -71,7 +75,10 @@ class OwnData:
         return self.load(split, root), self.classes
 
     def load(self, split: Split, root: str | Path | None = None) -> Images:
-        """Return one part; ``root`` is for data sets that are known by name."""
+        """Return the part ``"train"`` or ``"test"``, with its ``pixels`` and ``labels``.
+
+        ``root`` is for data sets that are known by name.
+        """
         if split not in self.parts or not len(self.parts[split]):
             raise DataMissing(f"{self.name} has no {split} rows; give others, or another --split")
         return self.parts[split]
@@ -126,12 +133,33 @@ def from_arrays(
     x_test: npt.NDArray[Any] | None = None,
     y_test: npt.NDArray[Any] | None = None,
     options: DataOptions | None = None,
+    *,
+    network: Network | None = None,
     **choices: Any,
 ) -> OwnData:
-    """Return arrays as data to train on: vectors, windows (length, channels) or images.
+    """Return arrays as data to train on or to test with.
 
-    Without test arrays the rows are split, as ``split`` says. ``choices`` are fields of
-    :class:`DataOptions`.
+    Parameters
+    ----------
+    x : array
+        One row for each example: vectors, windows (length, channels) of a signal, or images
+        (height, width, or height, width, channels). Images are bytes.
+    y : array
+        The class of each row: names or numbers.
+    x_test, y_test : array, optional
+        Rows to test with. Without them, all rows are split as ``split`` says.
+    options : DataOptions, optional
+        How the rows are read.
+    network : Network, optional
+        The network that the rows shall test: they are scaled as its training rows were, and other
+        classes or columns are refused.
+    **choices
+        Fields of :class:`DataOptions`, such as ``split="80/10/10"`` or ``kind="images"``.
+
+    Returns
+    -------
+    OwnData
+        The rows as integers, in parts: ``data.load("test")`` has ``pixels`` and ``labels``.
 
     Examples
     --------
@@ -148,7 +176,8 @@ def from_arrays(
         parts["test"], other = rows_of(x_test, y_test, "x_test", "y_test", options)
         if other != kind:
             raise DataMissing(f"x holds {kind}, but x_test {other}; they must be alike")
-    return make_data("arrays", parts, kind, "", options, None)
+    known = None if network is None else Known.of(network.meaning, network.input)
+    return make_data("arrays", parts, kind, "", options, known)
 
 
 def _as_known(options: DataOptions, known: Known) -> DataOptions:

@@ -13,7 +13,7 @@ from sbnn_hw.boards.clocks import levels_for, plan_clock
 from sbnn_hw.boards.fit import need
 from sbnn_hw.boards.table import Board
 from sbnn_hw.data.find import find_data
-from sbnn_hw.data.own import Known, is_own
+from sbnn_hw.data.own import Known, OwnData, is_own
 from sbnn_hw.data.tabular import TABLES
 from sbnn_hw.datasets import Images
 from sbnn_hw.errors import DataMissing, ModelRejected, ToolMissing
@@ -99,6 +99,8 @@ def choose_images(
     flow: Flow, network: Network, trained_on: str | None
 ) -> tuple[Images, str | None]:
     """Return the images to simulate, and the data set they are of, if they have labels."""
+    if isinstance(flow.plan.data, OwnData):
+        return _images_of(flow.plan.data, network, flow.plan.model), flow.plan.data.name
     name = flow.plan.data or trained_on
     if name is not None:
         known = Known.of(network.meaning, network.input)
@@ -120,6 +122,20 @@ def choose_images(
             flow.say("netlist", f"random images, since {error}")
     pixels = random_images(network, _RANDOM)
     return Images(pixels, np.zeros(len(pixels), np.uint8)), None
+
+
+def _images_of(data: OwnData, network: Network, model: Path) -> Images:
+    """Return the test rows of data that are read already, if they are of the network's kind."""
+    mine = (data.shape, data.bits, data.classes)
+    meaning = network.meaning or data.meaning
+    if mine != (tuple(network.input.shape), network.input.bits, network.classes) or (
+        (data.meaning.classes, data.meaning.columns) != (meaning.classes, meaning.columns)
+    ):
+        raise ModelRejected(
+            f"The classes or values of {data.name} are not those that {model} was trained with; "
+            f"read the data with network=…"
+        )
+    return data.load("test")
 
 
 def choose_clock(flow: Flow, built: Built) -> None:

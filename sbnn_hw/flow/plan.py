@@ -16,6 +16,7 @@ from sbnn_hw.boards.openxc7 import find_openxc7, require_openxc7
 from sbnn_hw.boards.table import Board, Part
 from sbnn_hw.boards.vivado import find_vivado
 from sbnn_hw.data.options import DataOptions
+from sbnn_hw.data.own import OwnData
 from sbnn_hw.design import Design
 from sbnn_hw.errors import ModelRejected, ToolMissing, UsageError
 from sbnn_hw.families import any_of, fpga_families
@@ -97,8 +98,9 @@ class Plan:
     toolchain: str = "auto"
     energy: bool = False  # Count toggles, and estimate energy from them.
     force: bool = False  # Go on with a design that is too large.
-    # The data set to simulate; the one that a checkpoint was trained on if there is none.
-    data: str | None = None
+    # The data to simulate, or where they are; those that a checkpoint was trained on if there are
+    # none.
+    data: str | OwnData | None = None
     data_root: Path | None = None  # Where data sets are.
     # How data of one's own are read, where the model does not know it.
     data_options: DataOptions = field(default_factory=DataOptions)

@@ -5,6 +5,7 @@ import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -61,17 +62,24 @@ class Stage:
 class Outcome:
     """What the network says of a batch: scores, classes, and the values that were asked for."""
 
+    #: The scores of each image, one for each class.
     scores: npt.NDArray[np.int64]
+    #: The class of each image: that of its first largest score.
     classes: npt.NDArray[np.int64]
+    #: The values of stages, by their names.
     values: dict[str, Array]
 
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """Stages in an order in which each comes after its sources; the last one is the scores."""
+    """The integer network: a graph of stages that computes exactly what the hardware computes.
+
+    Each stage comes after its sources; the last one gives the scores.
+    """
 
     #: What the network receives: raw pixels.
     input: Edge
+    #: Its operations, each with its sources.
     stages: tuple[Stage, ...]
     #: What its classes and columns are called, and how values become integers, if that is known.
     #: Not in the digest.
@@ -207,6 +215,40 @@ class Network:
         values_kept = {name: np.concatenate([kept[name] for _, kept in parts]) for name in keep}
         # numpy's argmax takes the first maximum, as torch's does.
         return Outcome(scores, scores.argmax(axis=1), values_kept)
+
+    def prepare(self, rows: Array) -> Array:
+        """Return rows as the integers that the network takes, in its shape.
+
+        Numbers of a table or a signal are scaled as the training rows were. Pixels are taken as
+        they are.
+
+        Parameters
+        ----------
+        rows : array
+            Vectors, windows (length, channels) or images, one for each row.
+        """
+        rows = np.asarray(rows)
+        shape = self.input.shape
+        if not rows.ndim or rows.size != len(rows) * self.input.size:
+            raise ModelRejected(
+                f"Rows must have {self.input.size} values ({'×'.join(map(str, shape))}), not "
+                f"{'×'.join(map(str, rows.shape[1:])) or 'none'}"
+            )
+        rows = rows.reshape(len(rows), *shape)
+        if self.meaning is None or not self.meaning.columns:
+            return self.check_pixels(rows)
+        if any(column.kind == "category" for column in self.meaning.columns):
+            raise ModelRejected(
+                "The network takes names as well as numbers, so that its rows must come from a "
+                "table; read it with open_data"
+            )
+        return self.meaning.scaled(rows.astype(np.float64), self.input.bits)
+
+    def save(self, path: str | Path) -> None:
+        """Write the network to a file (``.sbnn``), whole or not at all."""
+        from sbnn_hw.netlist.file import save
+
+        save(self, path)
 
     def accuracy(self, pixels: Array, labels: Array) -> float:
         """Return the share of images put in the right class."""

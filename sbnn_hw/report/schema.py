@@ -307,7 +307,8 @@ class BuildStep:
 class Report:
     """What is known of a build.
 
-    Fields are None where a value is not known or was not measured.
+    Fields are None where a value is not known or was not measured; ``docs/report.md`` explains
+    each of them.
     """
 
     schema: Annotated[Count, "Version of the format: 1."]
