@@ -264,10 +264,7 @@ def _check_columns(name: str, rows: Rows, kind: str, known: Known) -> None:
         raise DataMissing(f"{name} holds {what[kind]}, but the model takes {what[meaning.kind]}")
     if rows.values is not None:
         return
-    wanted = {
-        c.name.removesuffix(f"={c.category}") if c.kind == "category" else c.name: c.kind
-        for c in meaning.columns
-    }
+    wanted = {column.source: column.kind for column in meaning.columns}
     for column, found in wanted.items():
         if column not in rows.columns:
             raise DataMissing(f"{name} has no column {column!r}, with which the model was trained")

@@ -61,9 +61,7 @@ def apply_columns(rows: Rows, columns: tuple[Column, ...], bits: int) -> npt.NDA
         sources = [kept[..., number] for number in range(len(columns))]
     else:
         shape = (len(rows), 1, 1, len(columns))
-        sources = [rows.columns[column.name.removesuffix(f"={column.category}")]
-                   if column.kind == "category" else rows.columns[column.name]
-                   for column in columns]  # fmt: skip
+        sources = [rows.columns[column.source] for column in columns]
     made = np.zeros(shape, np.uint8 if bits <= 8 else np.uint16)
     for number, (column, values) in enumerate(zip(columns, sources, strict=True)):
         made[..., number] = column.integers(values, most).reshape(shape[:-1])
