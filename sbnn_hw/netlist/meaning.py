@@ -14,7 +14,7 @@ __all__ = ["Column", "Meaning", "Source"]
 Kind = Literal["images", "signals", "table"]
 
 #: Names longer than this, and more of them, are no names of classes or columns.
-_LONGEST, _MOST = 200, 1 << 20
+_LONGEST, _MOST = 500, 1 << 20
 
 
 @dataclass(frozen=True)

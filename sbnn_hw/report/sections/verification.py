@@ -71,7 +71,7 @@ def accuracy(report: Report) -> pieces.Section:
         note = None if value is None else tag("p", "No confusion matrix was made.", class_="quiet")
         return pieces.section("accuracy", "Accuracy", None, tiles, note)
     classes = len(rows)
-    called = report.output.names or [number(index) for index in range(classes)]
+    called = pieces.class_names(report)
     numbered = classes <= charts.MOST_NUMBERED
     pairs = sorted(
         (
