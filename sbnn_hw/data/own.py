@@ -220,6 +220,11 @@ def make_data(
     found = sorted({text for rows in parts.values() for text in rows.labels.tolist()})
     if known is None and len(found) < 2:
         raise DataMissing(f"{name} has only the class {found[0]!r}; a classifier needs two")
+    if known is None and len(found) > MOST_CLASSES:
+        raise DataMissing(
+            f"{name} has {len(found):,} different labels in {sum(map(len, parts.values())):,} rows, "
+            f"which are no classes; name another column of classes, or give fewer"
+        )
     if set(parts) <= {"all", "train"}:
         rows = parts.get("all", parts.get("train"))
         assert rows is not None
@@ -265,12 +270,7 @@ def _learn(
     classes = tuple(sorted(found, key=by))
     if len(classes) < 2:
         raise DataMissing(f"{name} has only the class {classes[0]!r} to train on; add another")
-    if len(classes) > MOST_CLASSES:
-        raise DataMissing(
-            f"{name} has {len(classes):,} different labels in {len(rows):,} training rows, which "
-            f"are no classes; name another column of classes, or give fewer"
-        )
-    columns, bits = fit_columns(rows, options, name)
+    columns, bits = fit_columns(rows, kind, options, name)
     return Meaning(classes, kind, columns, source), bits
 
 

@@ -75,7 +75,7 @@ def _folders(folder: Path) -> list[str]:
 def _pictures(folder: Path, root: Path) -> list[tuple[Path, str]]:
     """Return all pictures with their classes, in order."""
     found = []
-    inside = root.resolve()
+    inside = os.path.realpath(root)
     for name in _folders(folder):
         check_name(name, f"{folder / name}")
         here = []
@@ -89,7 +89,7 @@ def _pictures(folder: Path, root: Path) -> list[tuple[Path, str]]:
                 f"{folder / name} has no pictures ({', '.join(ENDINGS)}); add some, or remove it"
             )
         for path in here:
-            if not path.resolve().is_relative_to(inside):
+            if not Path(os.path.realpath(path)).is_relative_to(inside):
                 raise DataMissing(f"{path} is a link to a place outside of {root}; copy it instead")
         found += [(path, name) for path in here]
     return found
