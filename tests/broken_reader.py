@@ -10,6 +10,7 @@ import sys
 import traceback
 import warnings
 from dataclasses import asdict
+from pathlib import Path
 
 import PIL.Image
 import PIL.ImageOps
@@ -38,7 +39,7 @@ def main():
     PIL.Image.init()
     ran = []
     sys.addaudithook(lambda event, _: ran.append(event) if event in RUNS else None)
-    pages = int(open("/proc/self/statm").read().split()[0])
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
     limit = pages * resource.getpagesize() + MOST
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     found, before = [], peak()

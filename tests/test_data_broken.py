@@ -109,7 +109,9 @@ def animated(place):
     frames[0].save(folder(place) / "cat/a.gif", save_all=True, append_images=frames[1:])
 
 
-WIDE = "has more than 8 bits per channel; save it with 8 bits, since it is not known how to scale it"
+WIDE = (
+    "has more than 8 bits per channel; save it with 8 bits, since it is not known how to scale it"
+)
 
 
 @case(f"{{}}/cat/a.png {WIDE}")
@@ -207,14 +209,14 @@ def packed(content):
 for arguments in (
     ("ragged", "{}: row 4 has 3 cells, but row 1 has 4; mend it",
      TABLE.replace("35,red,2.5,yes", "35,red,yes")),
-    ("text_among_numbers", "{}: column 'age' has 'abc' in data row 3, but numbers elsewhere; mend "
-     "it, or say that they are names with --categorical age", TABLE.replace("35", "abc")),
-    ("text_before_numbers", "{}: column 'age' has 'abc' in data row 1, but numbers elsewhere; mend "
-     "it, or say that they are names with --categorical age", TABLE.replace("30,", "abc,")),
-    ("huge_number", "{}: column 'income' has '1e300' in data row 3, which is too large to be "
-     "scaled; mend it", TABLE.replace("2.5", "1e300")),
-    ("infinity", "{}: column 'income' has '-inf' in data row 3, which is too large to be scaled; "
-     "mend it", TABLE.replace("2.5", "-inf")),
+    ("text_among_numbers", ("{}: column 'age' has 'abc' in data row 3, but numbers elsewhere; mend "
+     "it, or say that they are names with --categorical age"), TABLE.replace("35", "abc")),
+    ("text_before_numbers", ("{}: column 'age' has 'abc' in data row 1, but numbers elsewhere; mend "
+     "it, or say that they are names with --categorical age"), TABLE.replace("30,", "abc,")),
+    ("huge_number", ("{}: column 'income' has '1e300' in data row 3, which is too large to be "
+     "scaled; mend it"), TABLE.replace("2.5", "1e300")),
+    ("infinity", ("{}: column 'income' has '-inf' in data row 3, which is too large to be scaled; "
+     "mend it"), TABLE.replace("2.5", "-inf")),
     ("no_numbers", "{}: column 'income' is empty; leave it out with --drop income",
      "\n".join(",".join([*line.split(",")[:2], "NaN" if n else "income", line.split(",")[3]])
                for n, line in enumerate(TABLE.splitlines()))),
@@ -226,22 +228,22 @@ for arguments in (
      TABLE.replace("yes", "0.5").replace("no", "1.5")),
     ("huge_class", "{}: column 'class' has 1e+300, which is no class",
      TABLE.replace("yes", "1e300").replace("no", "1")),
-    ("too_many_classes", "{} has 1,800 different labels in 1,800 rows, which are no "
-     "classes; name another column of classes, or give fewer",
+    ("too_many_classes", ("{} has 1,800 different labels in 1,800 rows, which are no "
+     "classes; name another column of classes, or give fewer"),
      "a,class\n" + "".join(f"{n % 7},n{n}\n" for n in range(1800))),
     ("doubled_column", "{} has two columns called 'age'; rename one", TABLE.replace("colour", "age")),
     ("unnamed_column", "{}: column 1 has no name in row 1; give it one", TABLE.replace("age", "")),
     ("not_utf8", "{} is not UTF-8 text; save it as UTF-8",
      TABLE.replace("age", "\xe9").encode("latin1")),
     ("utf16", "{} is not UTF-8 text; save it as UTF-8", TABLE.encode("utf-16")),
-    ("nul", "{}: column 'colour' in data row 3 has the character U+0000, which cannot be shown; "
-     "rename it", TABLE.replace("35,red", "35,r\0d")),
-    ("nul_in_a_number", "{}: column 'age' has '3\\x005' in data row 3, but numbers elsewhere; mend "
-     "it, or say that they are names with --categorical age", TABLE.replace("35,", "3\x005,")),
-    ("nul_in_the_header", "{}: the name of column 1 has the character U+0000, which cannot be "
-     "shown; rename it", TABLE.replace("age", "a\0e")),
-    ("long_cell", "{}: column 'colour' has 20,000 characters in data row 1; leave it out with "
-     "--drop colour", TABLE.replace("30,red", f"30,{'x' * 20_000}")),
+    ("nul", ("{}: column 'colour' in data row 3 has the character U+0000, which cannot be shown; "
+     "rename it"), TABLE.replace("35,red", "35,r\0d")),
+    ("nul_in_a_number", ("{}: column 'age' has '3\\x005' in data row 3, but numbers elsewhere; mend "
+     "it, or say that they are names with --categorical age"), TABLE.replace("35,", "3\x005,")),
+    ("nul_in_the_header", ("{}: the name of column 1 has the character U+0000, which cannot be "
+     "shown; rename it"), TABLE.replace("age", "a\0e")),
+    ("long_cell", ("{}: column 'colour' has 20,000 characters in data row 1; leave it out with "
+     "--drop colour"), TABLE.replace("30,red", f"30,{'x' * 20_000}")),
     ("huge_field", "{}: row 2 cannot be read (field larger than field limit (131072)); mend it",
      TABLE.replace("30,red", f"30,{'x' * 5_000_000}")),
     ("open_quote", "{}: row 2 cannot be read (unexpected end of data); mend it",
@@ -252,14 +254,14 @@ for arguments in (
      b"a,class\n" + b"1," * 5_000_000),
     ("many_names", "{}: column 'a' has more than 65,536 different names; leave it out with --drop a",
      "a,class\n" + "".join(f"n{n},{n % 2}\n" for n in range(70_000))),
-    ("names_beyond_what_pays", "{}: column 'a' has 1,600 different names, more than 256; leave it "
-     "out with --drop a", "a,class\n" + "".join(f"n{n},{n % 2}\n" for n in range(2000))),
+    ("names_beyond_what_pays", ("{}: column 'a' has 1,600 different names, more than 256; leave it "
+     "out with --drop a"), "a,class\n" + "".join(f"n{n},{n % 2}\n" for n in range(2000))),
     ("empty", "{} is empty; give a table with a row for each sample", ""),
     ("header_alone", "{} has a header and no rows; give a row for each sample", "age,class\n"),
     ("no_such_label", "{} has no column 'klass' (--label); it has age, colour, income, class",
      TABLE, ".csv", {"label": "klass"}),
-    ("cut_short_gz", "Cannot read {} (Compressed file ended before the end-of-stream marker was "
-     "reached); save it again", packed(TABLE * 50)[:-20], ".csv.gz"),
+    ("cut_short_gz", ("Cannot read {} (Compressed file ended before the end-of-stream marker was "
+     "reached); save it again"), packed(TABLE * 50)[:-20], ".csv.gz"),
     ("no_gz", "Cannot read {} (Not a gzipped file (b'ag')); save it again", TABLE, ".csv.gz"),
     ("gz_bomb", "{}: row 1 has more than 8,388,608 characters; give fewer columns",
      packed(b"0" * (64 << 20)), ".csv.gz"),

@@ -111,7 +111,17 @@ def test_numbers_become_the_same_integers_everywhere(tmp_path, bits, scaling, se
         assert made.by_c(row) == integers, row
 
 
-ODD_NAMES = ["*/ int x", 'a"b', "back\\slash", "??/", "%s%n", "Grün", "日本", "#include", "</script>"]
+ODD_NAMES = [
+    "*/ int x",
+    'a"b',
+    "back\\slash",
+    "??/",
+    "%s%n",
+    "Grün",
+    "日本",
+    "#include",
+    "</script>",
+]
 
 
 def test_names_and_missing_values_become_the_same_integers_everywhere(tmp_path):

@@ -3,6 +3,7 @@
 import tokenize
 import zipfile
 import zlib
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -14,22 +15,23 @@ from sbnn_hw.data.rows import FURTHEST, LARGEST, Rows, label_texts
 from sbnn_hw.errors import DataMissing
 from sbnn_hw.files import open_file
 
-__all__ = ["read_npz", "rows_of"]
+__all__ = ["load_arrays", "read_npz", "rows_of"]
 
 Array = npt.NDArray[Any]
 
 #: Names of arrays: those of parts, or those of all rows.
 _PARTS = {"train": ("x_train", "y_train"), "val": ("x_val", "y_val"), "test": ("x_test", "y_test")}
+_ALL = ("x", "y")
 
 
 def read_npz(path: Path, options: DataOptions) -> tuple[dict[str, Rows], str]:
     """Return the rows of each part, or of ``all``, and what they are: images, signals, a table."""
-    arrays, names = _load(path)
+    arrays = load_arrays(path, {name for pair in (*_PARTS.values(), _ALL) for name in pair})
     parts = {part: pair for part, pair in _PARTS.items() if pair[0] in arrays}
     if not parts and "x" in arrays:
-        parts = {"all": ("x", "y")}
-    if not parts or "train" not in parts and "all" not in parts:
-        found = ", ".join(sorted(names)[:12]) or "nothing"
+        parts = {"all": _ALL}
+    if not parts or ("train" not in parts and "all" not in parts):
+        found = ", ".join(_names(path)[:12]) or "nothing"
         raise DataMissing(
             f"{path} must hold x_train, y_train, x_test and y_test, or x and y; it has {found}"
         )
@@ -44,9 +46,13 @@ def read_npz(path: Path, options: DataOptions) -> tuple[dict[str, Rows], str]:
     return rows, kinds.pop()
 
 
-def _load(path: Path) -> tuple[dict[str, Array], list[str]]:
-    """Return the arrays that are data, and the names of all."""
-    wanted = {name for pair in (*_PARTS.values(), ("x", "y")) for name in pair}
+def _names(path: Path) -> list[str]:
+    with open_file(path) as content, zipfile.ZipFile(content) as archive:
+        return sorted(name.removesuffix(".npy") for name in archive.namelist())
+
+
+def load_arrays(path: Path, wanted: Collection[str] | None = None) -> dict[str, Array]:
+    """Return the arrays of a file, those that are wanted or all; nothing in it is run."""
     try:
         with open_file(path) as content:
             with zipfile.ZipFile(content) as archive:
@@ -55,8 +61,8 @@ def _load(path: Path) -> tuple[dict[str, Array], list[str]]:
                 raise DataMissing(f"{path} unpacks to {inside:,} bytes; give fewer rows")
             content.seek(0)
             with np.load(content, allow_pickle=False) as archive:
-                found = {name: archive[name] for name in archive.files if name in wanted}
-                return found, archive.files
+                names = [name for name in archive.files if wanted is None or name in wanted]
+                return {name: archive[name] for name in names}
     except FileNotFoundError:
         raise DataMissing(f"There is no file at {path}") from None
     except MemoryError:

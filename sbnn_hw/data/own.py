@@ -222,8 +222,8 @@ def make_data(
         raise DataMissing(f"{name} has only the class {found[0]!r}; a classifier needs two")
     if known is None and len(found) > MOST_CLASSES:
         raise DataMissing(
-            f"{name} has {len(found):,} different labels in {sum(map(len, parts.values())):,} rows, "
-            f"which are no classes; name another column of classes, or give fewer"
+            f"{name} has {len(found):,} different labels in {sum(map(len, parts.values())):,} "
+            f"rows, which are no classes; name another column of classes, or give fewer"
         )
     if set(parts) <= {"all", "train"}:
         rows = parts.get("all", parts.get("train"))
@@ -337,7 +337,7 @@ def _say(
     if len(meaning.classes) > 6:
         shown.append("…")
     words = {"train": "to train", "val": "to choose by", "test": "to test"}
-    split = ", ".join(f"{len(parts[p]):,} {words[p]}" for p in words if p in parts)
+    split = ", ".join(f"{len(parts[p]):,} {words[p]}" for p in words if len(parts.get(p, ())))
     size = "×".join(map(str, shape))
     what = {
         "images": f"images of {size}",

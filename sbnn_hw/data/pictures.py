@@ -121,7 +121,16 @@ def _opened(Image: Any, path: Path) -> Iterator[Any]:
         raise DataMissing(f"{path} has too many pixels; scale it down") from None
     except DataMissing:
         raise
-    except (OSError, ValueError, SyntaxError, EOFError, TypeError, KeyError, IndexError, struct.error):
+    except (
+        OSError,
+        ValueError,
+        SyntaxError,
+        EOFError,
+        TypeError,
+        KeyError,
+        IndexError,
+        struct.error,
+    ):
         # Whatever a decoder stumbles over; none of it is our bug.
         raise DataMissing(broken) from None
 

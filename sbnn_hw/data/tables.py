@@ -7,6 +7,7 @@ import math
 import zlib
 from array import array
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from sbnn_hw.data.rows import FURTHEST, LARGEST, LONGEST, Rows, check_name, labe
 from sbnn_hw.errors import DataMissing, ToolMissing, UsageError
 from sbnn_hw.files import open_file
 
-__all__ = ["ENDINGS", "MISSING", "read_table"]
+__all__ = ["ENDINGS", "MISSING", "open_text", "read_table"]
 
 ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
 
@@ -144,7 +145,9 @@ class _Column:
             return False
         values = np.frombuffer(found)
         known = values[~np.isnan(values)]
-        if not len(known) or not (np.abs(known) <= FURTHEST).all() or "_" in "".join(map(str, cells)):
+        if not len(known) or not (np.abs(known) <= FURTHEST).all():
+            return False
+        if any("_" in str(cell) for cell in cells):
             return False
         self._numbers.extend(found)
         self._numeric = True
@@ -275,35 +278,42 @@ def _titled(cells: Sequence[str], known: Collection[str]) -> bool:
 
 def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Yield the rows of a file with their numbers; empty ones are passed over."""
-    number = 0
+    with open_text(path) as text:
+        lines, number = _Bounded(text, path), 0
+        reader = csv.reader(lines, delimiter=_delimiter(path, text), strict=True)
+        try:
+            for cells in reader:
+                lines.since, number = 0, reader.line_num
+                if any(cell.strip() for cell in cells):
+                    yield number, cells
+        except csv.Error as error:
+            raise DataMissing(
+                f"{path}: row {number + 1} cannot be read ({error}); mend it"
+            ) from None
+
+
+@contextmanager
+def open_text(path: Path) -> Iterator[io.TextIOWrapper]:
+    """Open a text file, compressed or not; what is wrong with it is an error of the data."""
     try:
         with open_file(path) as content:
             file: Any = gzip.GzipFile(fileobj=content) if path.suffix == ".gz" else content
             # With a byte order mark or without.
             counted = io.BufferedReader(_Counted(file, path))
-            start = counted.peek(1)
-            text = io.TextIOWrapper(counted, encoding="utf-8-sig", newline="")
-            bounded = _Bounded(text, path)
-            reader = csv.reader(bounded, delimiter=_delimiter(path, start), strict=True)
-            for cells in reader:
-                bounded.since, number = 0, reader.line_num
-                if any(cell.strip() for cell in cells):
-                    yield number, cells
+            yield io.TextIOWrapper(counted, encoding="utf-8-sig", newline="")
     except FileNotFoundError:
         raise DataMissing(f"There is no table at {path}") from None
     except UnicodeDecodeError:
         raise DataMissing(f"{path} is not UTF-8 text; save it as UTF-8") from None
-    except csv.Error as error:
-        raise DataMissing(f"{path}: row {number + 1} cannot be read ({error}); mend it") from None
     except (OSError, EOFError, zlib.error) as error:
         raise DataMissing(f"Cannot read {path} ({error}); save it again") from None
 
 
-def _delimiter(path: Path, start: bytes) -> str:
+def _delimiter(path: Path, text: io.TextIOWrapper) -> str:
     """Return what parts the cells: in some countries a CSV file has semicolons."""
     if path.name.removesuffix(".gz").endswith(".tsv"):
         return "\t"
-    first = start.split(b"\n", 1)[0]
+    first = text.buffer.peek(1).split(b"\n", 1)[0]  # type: ignore[attr-defined]
     return ";" if b";" in first and b"," not in first else ","
 
 
@@ -367,9 +377,7 @@ def _parquet(path: Path) -> Iterator[Any]:
         with open_file(path) as content:
             file = parquet.ParquetFile(content)
             schema, about = file.schema_arrow, file.metadata
-            inside = sum(
-                about.row_group(n).total_byte_size for n in range(about.num_row_groups)
-            )
+            inside = sum(about.row_group(n).total_byte_size for n in range(about.num_row_groups))
             if inside > MOST_CHARACTERS:
                 raise DataMissing(f"{path} unpacks to {inside:,} bytes; give fewer rows")
             for name, kind in zip(schema.names, schema.types, strict=True):
