@@ -1,6 +1,7 @@
 """From data of one's own to hardware: same rows, same weights; every bit compared."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,9 +9,10 @@ import torch
 from test_data import pictures, write_csv, write_folder
 
 from sbnn_hw.cli import main
+from sbnn_hw.data import standalone as scaling
 from sbnn_hw.data.options import DataOptions
-from sbnn_hw.data.own import from_arrays
-from sbnn_hw.netlist import load
+from sbnn_hw.data.own import from_arrays, open_own
+from sbnn_hw.netlist import load, save
 from sbnn_hw.train.checkpoint import load_checkpoint
 from sbnn_hw.train.columns import ColumnEncoder
 from sbnn_hw.train.config import TrainConfig
@@ -93,6 +95,32 @@ def test_a_table_goes_all_the_way_to_hardware(tmp_path, capsys):
     assert report["accuracy"] == found["accuracy"]
     assert report["agreement"]["mismatches"] == 0
     assert report["agreement"]["vectors"] == 30
+    assert report["output"]["names"] == ["bad", "good"]
+    assert "bad taken for" in (out / "report.html").read_text() or found["accuracy"] == 1
+    verdict = json.loads((out / "agreement.json").read_text())
+    assert verdict["accuracy"] == found["accuracy"]
+    assert verdict["classes"] == ["bad", "good"]
+    # What is exported makes the same integers of the table's own cells.
+    form = scaling.load(out / "input_format.json")
+    cells = [line.split(",")[:-1] for line in csv.read_text().splitlines()[1:]]
+    network = load(net)
+    made = np.array([scaling.integers(row, form) for row in cells], np.uint8)
+    own = open_own(csv, DataOptions(label="class")).parts
+    answers = network.compute(made.reshape(len(made), *network.input.shape)).classes
+    assert {row.tobytes() for row in made} == {
+        row.tobytes() for images in own.values() for row in images.pixels
+    }
+    names = [line.rsplit(",")[-1] for line in csv.read_text().splitlines()[1:]]
+    right = np.mean([form["classes"][n] == name for n, name in zip(answers, names, strict=True)])
+    assert right >= 0.8
+    # Names are not in the network's digest, but what shows them is made again.
+    meaning = replace(network.meaning, classes=("schlecht", "gut"))
+    save(replace(network, meaning=meaning), tmp_path / "other.sbnn")
+    assert run("build", "--model", tmp_path / "other.sbnn", "--part", "xc7a35ticsg324-1L",
+               "--until", "simulation", "--out", out, "--json") == 0  # fmt: skip
+    assert json.loads(capsys.readouterr().out)["output"]["names"] == ["schlecht", "gut"]
+    assert json.loads((out / "agreement.json").read_text())["classes"] == ["schlecht", "gut"]
+    assert scaling.load(out / "input_format.json")["classes"] == ["schlecht", "gut"]
     # Another table with other columns is refused.
     other = tmp_path / "other.csv"
     other.write_text(csv.read_text().replace("weight", "mass"))

@@ -6,14 +6,21 @@ Loads no torch, so that the command line can show what was chosen.
 import math
 from typing import Any
 
+from sbnn_hw.cost.by_taps import CLASS
 from sbnn_hw.data.own import OwnData
 
 __all__ = ["choose_defaults"]
 
 #: The budget in look-up tables, by what the data are.
 _LUTS = {"images": 2000, "signals": 2000, "table": 1000}
+#: … and for each class at least.
+_EACH = 100
 #: Steps of the optimiser that a run takes, about; an epoch is never shorter than one.
 _STEPS = {"images": 6000, "signals": 6000, "table": 9000}
+#: Shares of the tables for neurons and for scores of a table's network; comparisons take the rest.
+_NEURONS, _SCORES = 0.5, 0.35
+#: Tables of a tap of a score, about.
+_TAP = 0.75
 
 
 def choose_defaults(data: OwnData, given: dict[str, Any]) -> dict[str, Any]:
@@ -24,7 +31,8 @@ def choose_defaults(data: OwnData, given: dict[str, Any]) -> dict[str, Any]:
         chosen["method"] = "luts"
     method = {**chosen, **given}.get("method", "penalty")
     if method == "luts":
-        chosen |= {"luts": _LUTS[kind], "domain": "signed", "ec_schedule": "cubic", "ec_until": 0.4}
+        most = max(_LUTS[kind], _EACH * data.classes)
+        chosen |= {"luts": most, "domain": "signed", "ec_schedule": "cubic", "ec_until": 0.4}
     luts = int({**chosen, **given}.get("luts") or _LUTS[kind])
     chosen["batch"] = max(8, min(128, 1 << int(math.log2(max(8, rows / 16)))))
     batch = int(given.get("batch", chosen["batch"]))
@@ -41,13 +49,13 @@ def choose_defaults(data: OwnData, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _table(data: OwnData, luts: int) -> dict[str, Any]:
-    """Two layers of one table a neuron, and scores of many taps."""
-    classes = data.classes
-    # What scores and comparisons take is not for neurons.
-    width = max(8, round(0.36 * luts))
-    scores = max(12, min(width, round(0.9 * luts / classes)))
+    """Neurons of one table each, and scores that tap some of them."""
+    # The search for the largest score takes its tables whatever is trained.
+    room = max(luts - CLASS * data.classes, luts / 3)
+    width = max(8, round(_NEURONS * room))
+    taps = round(_SCORES * room / (_TAP * data.classes))
     planes = {"encoder": "quantile"} if data.bits > 1 else {}
-    return {"model": f"mlp:{width},{width}", "fan_in": (6, 6, scores), **planes}
+    return {"model": f"mlp:{width}", "fan_in": (6, max(6, min(width, taps))), **planes}
 
 
 def _images(data: OwnData, luts: int) -> dict[str, Any]:
