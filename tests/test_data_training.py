@@ -19,6 +19,8 @@ from sbnn_hw.train.config import TrainConfig
 from sbnn_hw.train.fold import fold_checkpoint
 from sbnn_hw.train.fold_check import check_fold
 from sbnn_hw.train.loop import train
+from sbnn_hw.zoo.network import open_model
+from sbnn_hw.zoo.setup import Setup
 
 
 def run(*words):
@@ -121,6 +123,12 @@ def test_a_table_goes_all_the_way_to_hardware(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["output"]["names"] == ["schlecht", "gut"]
     assert json.loads((out / "agreement.json").read_text())["classes"] == ["schlecht", "gut"]
     assert scaling.load(out / "input_format.json")["classes"] == ["schlecht", "gut"]
+    # A bench measures on what it is told to.
+    copy = tmp_path / "copy.csv"
+    copy.write_text(csv.read_text())
+    setup = Setup(tmp_path / "work", {}, lambda *_: None, data=str(copy))
+    _, facts, _, images = open_model(ckpt, setup)
+    assert (facts.data, len(images)) == (str(copy), 30)
     # Another table with other columns is refused.
     other = tmp_path / "other.csv"
     other.write_text(csv.read_text().replace("weight", "mass"))

@@ -1,10 +1,11 @@
 """How raw values become a network's integers, told to programs elsewhere: JSON, Python and C."""
 
+import inspect
 import json
 from collections.abc import Iterable
-from importlib import resources
 from typing import Any
 
+from sbnn_hw.data import standalone
 from sbnn_hw.data.tables import MISSING
 from sbnn_hw.netlist import Column, Network
 
@@ -220,7 +221,7 @@ def _columns(columns: Iterable[Column]) -> list[dict[str, Any]]:
 def input_files(network: Network) -> dict[str, str]:
     """Return the files for other programs, by name."""
     form = describe_input(network)
-    python = resources.files("sbnn_hw.data").joinpath("standalone.py").read_text(encoding="utf-8")
+    python = inspect.getsource(standalone)
     texts = (json.dumps(form, indent=1) + "\n", python, *_c_files(form))
     return dict(zip(FILES, texts, strict=True))
 
