@@ -210,7 +210,7 @@ def hard():
         input={"beats": 150528, "width": 24},
         design={"luts": 31400},
         agreement={"mismatches": 1},
-        output={"classes": 20},
+        output={"classes": 20, "names": [name] * 20},
         confusion=[[12345] * 20 for _ in range(20)],
         correct=20 * 12345,
         timing={"met": False, "worst": name},
