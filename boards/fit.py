@@ -19,9 +19,6 @@ LARGEST = 750_000
 #: Convolutions take about half.
 _BYTES, _SECONDS = 17_000, 0.0012
 
-#: A board of the family whose tables the budget of a training counts.
-_BUDGET = "arty_a7"
-
 #: Tables and registers of the AXI4-Stream face of a part without a board.
 _FACE = (60, 60)
 
@@ -160,10 +157,7 @@ def _way_out(network: Network, target: Board | Part, found: Need, share: float) 
     words = (
         f"it would fit {', '.join(boards)}" if boards else "it fits no board of `sbnn-hw boards`"
     )
-    # The shell is there whatever is trained.
-    free = max(0.0, share * found.luts - found.shell) / (found.luts - found.shell)
-    tables = int(need(network, BOARDS[_BUDGET]).network * free * 0.95)
     return (
         f"{words}; on {target.name}, this shape fits from about {sparsity:.1%} sparsity "
-        f"({ones:,} ones), or if it is trained with --luts {tables // 10 * 10}"
+        f"({ones:,} ones); train it so, or train a smaller one (--luts)"
     )

@@ -65,9 +65,11 @@ def test_a_folder_an_archive_a_table_and_arrays_are_the_same_data(tmp_path):
     same_images(folder, from_arrays(x, labels))
     other = open_own(tmp_path / "pets.npz", DataOptions(split_seed=1))
     assert not np.array_equal(other.parts["test"].pixels, folder.parts["test"].pixels)
-    assert "40 rows (32 to train, 4 to choose by, 4 to test), 2 classes (cat 20, dog 20)" in (
-        folder.said
+    assert folder.said == (
+        f"{tmp_path / 'pets'}: 40 rows (32 to train, 4 to choose by, 4 to test), 2 classes (cat 20, "
+        f"dog 20), images of 6×6×1 with values from {x.min()} to {x.max()}, integers of 8 bits"
     )
+    assert "values from 1.5 to 60, integers of 6 bits" in read(tmp_path, TABLE).said
 
 
 def test_parts_that_data_come_in_are_kept(tmp_path):

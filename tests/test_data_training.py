@@ -102,6 +102,12 @@ def test_a_table_goes_all_the_way_to_hardware(tmp_path, capsys):
     verdict = json.loads((out / "agreement.json").read_text())
     assert verdict["accuracy"] == found["accuracy"]
     assert verdict["classes"] == ["bad", "good"]
+    # A column that says nothing is not read, and takes no hardware.
+    names = [column.name for column in load(net).meaning.columns]
+    assert names == ["size", "weight", "colour=blue", "colour=red", "unused"]
+    read = load(net).read[0].reshape(len(names), -1).any(axis=1)
+    assert read[names.index("size")]
+    assert not read[names.index("unused")]
     # What is exported makes the same integers of the table's own cells.
     form = scaling.load(out / "input_format.json")
     cells = [line.split(",")[:-1] for line in csv.read_text().splitlines()[1:]]

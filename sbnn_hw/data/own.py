@@ -346,5 +346,21 @@ def _say(
     }[meaning.kind]
     return (
         f"{name}: {counted.total():,} rows ({split}), {len(meaning.classes)} classes "
-        f"({', '.join(shown)}), {what}, integers of {bits} bit{'s' * (bits > 1)}"
+        f"({', '.join(shown)}), {what}{_range(parts)}, integers of {bits} bit{'s' * (bits > 1)}"
     )
+
+
+def _range(parts: dict[str, Rows]) -> str:
+    """Return the smallest and the largest number that was read, in words."""
+    arrays = [
+        array
+        for rows in parts.values()
+        for array in (rows.columns.values() if rows.values is None else [rows.values])
+        if array.dtype.kind != "U" and array.size
+    ]
+    if not arrays:
+        return ""
+    # NaN is less and more than nothing.
+    low = np.fmin.reduce([np.fmin.reduce(array, axis=None) for array in arrays])
+    high = np.fmax.reduce([np.fmax.reduce(array, axis=None) for array in arrays])
+    return f" with values from {low:.4g} to {high:.4g}"

@@ -15,7 +15,7 @@ from sbnn_hw.boards.table import Board
 from sbnn_hw.data.find import find_data
 from sbnn_hw.data.input_format import FILES as INPUT_FORMAT
 from sbnn_hw.data.input_format import describe_input
-from sbnn_hw.data.own import Known, is_own
+from sbnn_hw.data.own import Known, OwnData, is_own
 from sbnn_hw.data.tabular import TABLES
 from sbnn_hw.datasets import Images
 from sbnn_hw.errors import DataMissing, ModelRejected, ToolMissing
@@ -114,6 +114,8 @@ def choose_images(
                     f"{dataset.name} has {'×'.join(map(str, dataset.shape))} in {dataset.classes}"
                 )
             if fits:
+                if isinstance(dataset, OwnData):
+                    flow.say("data", dataset.said)
                 return dataset.load("test", flow.plan.data_root), name
         except (DataMissing, ToolMissing) as error:
             # Who names the data, or their folder, wants these images.
