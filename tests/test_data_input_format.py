@@ -11,6 +11,7 @@ import pytest
 from c_driver import C99, STRICT, compile_c
 from random_networks import random_scores
 
+from sbnn_hw.data import input_format
 from sbnn_hw.data.input_format import FILES, describe_input, input_files
 from sbnn_hw.data.options import DataOptions
 from sbnn_hw.data.own import from_arrays, open_own
@@ -183,6 +184,27 @@ def test_a_planted_fault_is_found(tmp_path):
     assert [made.by_python([value])[0] for value in values.tolist()] == want
     made.form["columns"][0]["scale"] = np.nextafter(3.0, 4.0)
     assert [made.by_python([value])[0] for value in values.tolist()] != want
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"), [("<= x", "< x"), ("v + 0.5", "v + 0.499999999"), ("x == x", "1")]
+)
+def test_a_planted_fault_in_c_is_found(tmp_path, monkeypatch, right, wrong):
+    columns = (Column("a", offset=0.1, scale=3.0, missing=5),
+               Column("b", "steps", bounds=(-1.0, 0.3, 2.0), missing=1))  # fmt: skip
+    net = network(Meaning(("no", "yes"), "table", columns), (1, 1, 2), 4, 2)
+    rows = [[a, b] for a in (*borders(columns[0], 15), math.nan) for b in (0.3, math.nan)]
+    rows = [[float(a), float(b)] for a, b in rows]
+    want = [[int(c.integers(np.array([x]), 15)[0]) for c, x in zip(columns, row, strict=True)]
+            for row in rows]  # fmt: skip
+    (tmp_path / "right").mkdir()
+    made = Exported(tmp_path / "right", net)
+    assert [made.by_c(row) for row in rows] == want
+    text = input_format._SOURCE
+    assert right in text
+    monkeypatch.setattr(input_format, "_SOURCE", text.replace(right, wrong))
+    made = Exported(tmp_path, net)
+    assert [made.by_c(row) for row in rows] != want
 
 
 def test_the_file_says_what_it_is():
