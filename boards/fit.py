@@ -155,5 +155,5 @@ def _way_out(network: Network, target: Board | Part, found: Need, share: float) 
     )
     return (
         f"{words}; on {target.name}, this shape fits from about {sparsity:.1%} sparsity "
-        f"({ones:,} ones)"
+        f"({ones:,} ones); train it so, or train a smaller one (--luts)"
     )

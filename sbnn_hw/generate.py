@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy.typing as npt
 
 from sbnn_hw import netlist
+from sbnn_hw.data.input_format import input_files
 from sbnn_hw.design import Design
 from sbnn_hw.errors import ToolMissing
 from sbnn_hw.files import check_writable, write_text
@@ -43,7 +44,8 @@ def generate_design(
     """Generate a design into a folder, with its regression suite; return what is known of it.
 
     The folder is made if it is not there. The suite's vectors are the first of the images, or
-    random ones if there are none. With ``core``, the folder of an IP core is written too.
+    random ones if there are none. How raw values become the network's integers is written too, and
+    with ``core`` the folder of an IP core.
     """
     folder = Path(folder)
     check_writable(folder / VERILOG)
@@ -59,6 +61,8 @@ def generate_design(
         Folder(folder).remove(name)
     netlist.save(network, folder / NETLIST)
     Folder(folder).write(AXI, face)
+    for name, text in input_files(network).items():
+        Folder(folder).write(name, text)
     if core is not None:
         _write_core(folder / files.FOLDER, core.describe(made.design), made.verilog)
     write_suite(folder, network, made.verilog, made.design, vectors)

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy.typing as npt
+
 from sbnn_hw import netlist
 from sbnn_hw.design import Design, load_design
 from sbnn_hw.errors import Disagreement, ModelRejected, OutputRefused, UsageError
@@ -77,11 +79,22 @@ class Folder:
         design: Design,
         verilog: str,
         images: str,
+        labels: npt.NDArray[Any] | None = None,
         **more: Any,
     ) -> dict[str, Any]:
-        """Write the verdict of a simulation, and return it."""
+        """Write the verdict of a simulation, and return it.
+
+        With ``labels``, the classes of the images, it says how many answers are right.
+        """
         verdict = agreement.to_dict(network, design)
         verdict["images"] = images
+        verdict["classes"] = [network.class_name(number) for number in range(network.classes)]
+        verdict |= {"correct": None, "accuracy": None}
+        if labels is not None:
+            # Hardware that fails may leave images without an answer.
+            answered = min(len(labels), len(agreement.classes))
+            correct = int((agreement.classes[:answered] == labels[:answered]).sum())
+            verdict |= {"correct": correct, "accuracy": correct / len(labels)}
         verdict["verilog"] = hashlib.sha256(verilog.encode()).hexdigest()
         verdict |= more
         self.write(AGREEMENT, json.dumps(verdict, indent=2) + "\n")

@@ -12,9 +12,11 @@ from sbnn_hw.errors import DataMissing, ToolMissing, UsageError
 from sbnn_hw.files import open_file
 from sbnn_hw.netlist import Network
 
-__all__ = ["random_images", "read_images"]
+__all__ = ["FORMATS", "is_wide", "plain_pixels", "random_images", "read_images"]
 
 _MODES = {1: "L", 3: "RGB"}
+#: What is read as a picture. Pillow knows more, and runs another program for some of it.
+FORMATS = ("PNG", "JPEG", "BMP", "GIF", "PPM", "TIFF", "WEBP")
 
 
 def read_images(
@@ -49,13 +51,18 @@ def read_images(
         try:
             with open_file(path) as content, warnings.catch_warnings():
                 warnings.simplefilter("error", Image.DecompressionBombWarning)
-                file = Image.open(content)
-                if file.mode.startswith(("I", "F")):
+                file = Image.open(content, formats=FORMATS)
+                if is_wide(file):
                     raise UsageError(
                         f"{path} has more than 8 bits per channel; save it with 8 bits, since it "
                         f"is not known how to scale it"
                     )
-                image = file.convert(_MODES[channels])
+                if file.size != (width, height) and not resize:
+                    raise UsageError(
+                        f"{path} has {file.width}×{file.height} pixels, but the model takes "
+                        f"{width}×{height}; scale it, or add --resize"
+                    )
+                pixels[number] = plain_pixels(file, (height, width), channels)
         except FileNotFoundError:
             raise DataMissing(f"There is no image at {path}") from None
         except (Image.DecompressionBombError, Image.DecompressionBombWarning):
@@ -65,16 +72,31 @@ def read_images(
             ) from None
         except (OSError, UnidentifiedImageError, ValueError):
             raise DataMissing(f"{path} cannot be read as an image") from None
-        if image.size != (width, height):
-            if not resize:
-                raise UsageError(
-                    f"{path} has {image.width}×{image.height} pixels, but the model takes "
-                    f"{width}×{height}; scale it, or add --resize"
-                )
-            # As the pictures of a folder were scaled that the network was trained on.
-            image = image.resize((width, height), Image.Resampling.BILINEAR)
-        pixels[number] = np.asarray(image, np.uint8).reshape(height, width, channels)
     return 255 - pixels if invert else pixels
+
+
+def is_wide(image: Any) -> bool:
+    """Tell whether a picture has more than 8 bits per channel, which Pillow may cut off."""
+    if image.mode.startswith(("I", "F")):
+        return True
+    return any(";16" in str(tile[3]) for tile in image.tile)
+
+
+def plain_pixels(image: Any, size: tuple[int, int], channels: int) -> npt.NDArray[np.uint8]:
+    """Return a picture as bytes (height, width, channels): upright, in grey or colour, scaled.
+
+    What can be seen through is put on white.
+    """
+    from PIL import Image, ImageOps
+
+    image = ImageOps.exif_transpose(image)
+    if image.has_transparency_data:
+        seen = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", seen.size, "white"), seen)
+    image = image.convert(_MODES[channels])
+    if image.size != size[::-1]:
+        image = image.resize(size[::-1], Image.Resampling.BILINEAR)
+    return np.asarray(image, np.uint8).reshape(*size, channels)
 
 
 def random_images(network: Network, count: int, seed: int = 0) -> npt.NDArray[Any]:

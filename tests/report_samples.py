@@ -102,7 +102,9 @@ def sample():
             ),
         ),
         input=schema.NetworkInput(shape=(28, 28, 1), bits=8, beats=1, width=6272),
-        output=schema.NetworkOutput(classes=10, width=104),
+        output=schema.NetworkOutput(
+            classes=10, width=104, names=("0", "1", "2", "3", "four", "5", "6", "7", "8", "nine")
+        ),
         bops=schema.Operations(static=7971, measured=7971, dense=668672, paper=6686),
         bops_layers=(
             schema.LayerOperations(name="linear0", sparse=4634, dense=401408, q=784),
@@ -208,7 +210,7 @@ def hard():
         input={"beats": 150528, "width": 24},
         design={"luts": 31400},
         agreement={"mismatches": 1},
-        output={"classes": 20},
+        output={"classes": 20, "names": [name] * 20},
         confusion=[[12345] * 20 for _ in range(20)],
         correct=20 * 12345,
         timing={"met": False, "worst": name},

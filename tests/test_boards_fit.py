@@ -67,7 +67,7 @@ def test_a_network_that_is_too_large_is_refused_with_a_way_out():
     found = re.fullmatch(
         r"The network needs ([\d,]+) of 10,400 LUTs on cmod_a7_15 \(estimated, 600 LUTs of it for "
         r"the shell\); it would fit ([\w, ]+); on cmod_a7_15, this shape fits from about ([\d.]+)% sparsity "
-        r"\(([\d,]+) ones\), or add --force to continue",
+        r"\(([\d,]+) ones\); train it so, or train a smaller one \(--luts\), or add --force to continue",
         words,
     )
     assert found, words

@@ -65,9 +65,11 @@ def test_a_folder_an_archive_a_table_and_arrays_are_the_same_data(tmp_path):
     same_images(folder, from_arrays(x, labels))
     other = open_own(tmp_path / "pets.npz", DataOptions(split_seed=1))
     assert not np.array_equal(other.parts["test"].pixels, folder.parts["test"].pixels)
-    assert "40 rows (32 to train, 4 to choose by, 4 to test), 2 classes (cat 20, dog 20)" in (
-        folder.said
+    assert folder.said == (
+        f"{tmp_path / 'pets'}: 40 rows (32 to train, 4 to choose by, 4 to test), 2 classes (cat 20, "
+        f"dog 20), images of 6×6×1 with values from {x.min()} to {x.max()}, integers of 8 bits"
     )
+    assert "values from 1.5 to 60, integers of 6 bits" in read(tmp_path, TABLE).said
 
 
 def test_parts_that_data_come_in_are_kept(tmp_path):
@@ -164,7 +166,7 @@ def test_other_columns_and_classes_are_refused(tmp_path):
         (TABLE.replace("income", "money"), "has no column 'income', with which the model was"),
         (TABLE.replace("yes", "maybe"), "row 1 of the test rows has the class 'maybe', which no"),
         (TABLE.replace("red", "3").replace("blue", "4").replace("green", "5"),
-         "column 'colour' must hold names"),
+         "column 'colour' has none of the names that the model"),
     ):  # fmt: skip
         with pytest.raises(DataMissing, match=sentence):
             read(tmp_path, text, known)
@@ -242,7 +244,7 @@ LONG = np.arange(40) % 2
         (npz(x=np.zeros((8, 3)), y=Y[:5]), "x has 8 rows, but there are 5 labels"),
         (npz(x=np.zeros((8, 3)), y=np.eye(8)), "must have one label for each row"),
         (npz(x=np.zeros((8, 3)), y=Y + 0.5), "has 0.5 in row 1, but labels must be whole"),
-        (npz(x=np.full((8, 3), np.inf), y=Y), "has an infinite value in row 1"),
+        (npz(x=np.full((8, 3), np.inf), y=Y), "has inf in row 1, which is too large to be scaled"),
         (npz(x=np.full((40, 3), np.nan), y=LONG), "column 'x0' has no number in the training rows"),
         (npz(x=np.array(["a"] * 8), y=Y), "must be numbers, not <U1"),
         (npz(x=np.zeros((8, 3, 9, 9), np.uint8), y=Y), "with channels in front"),
@@ -367,3 +369,126 @@ def test_a_signal_is_one_row_high():
     found = from_arrays(x, np.arange(30) % 3)
     assert (found.meaning.kind, found.shape) == ("signals", (1, 24, 3))
     assert Known.of(found.meaning, Edge((1, 24, 3), 0, 63)).bits == 6
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "YCbCr"])
+def test_pictures_of_any_mode_are_read(tmp_path, mode):
+    """Black and white squares are black and white, whatever form they have."""
+    ending = {"CMYK": "tif", "YCbCr": "jpg"}.get(mode, "png")
+    for number in range(20):
+        label = ("black", "white")[number % 2]
+        image = Image.new("RGB", (9 + number % 3, 8), label).convert(mode)
+        (tmp_path / label).mkdir(exist_ok=True)
+        image.save(tmp_path / label / f"{number}.{ending}")
+    grey = mode in ("1", "L", "LA")
+    found = open_own(tmp_path, DataOptions(size="5x6"))
+    assert found.shape == (5, 6, 1 if grey else 3)
+    for images in found.parts.values():
+        want = np.array([0, 255])[images.labels]
+        assert (np.abs(images.pixels.astype(int) - want[:, None, None, None]) <= 1).all()
+    assert open_own(tmp_path, DataOptions(size="5x6", gray=True)).shape == (5, 6, 1)
+
+
+def test_what_can_be_seen_through_is_on_white(tmp_path):
+    for number in range(20):
+        label = ("hole", "ink")[number % 2]
+        (tmp_path / label).mkdir(exist_ok=True)
+        colour = (0, 0, 0, 255 if label == "ink" else 0)
+        Image.new("RGBA", (4, 4), colour).save(tmp_path / label / f"{number}.png")
+    found = open_own(tmp_path, DataOptions(gray=True)).parts["train"]
+    assert (found.pixels[found.labels == 0] == 255).all()
+    assert (found.pixels[found.labels == 1] == 0).all()
+
+
+def test_archives_have_all_forms(tmp_path):
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 3
+    path = tmp_path / "data.npz"
+
+    def opened(x, **options):
+        np.savez(path, x=x, y=y)
+        return open_own(path, DataOptions(**options))
+
+    bytes_ = rng.integers(0, 256, (60, 4, 5, 3), np.uint8)
+    assert opened(bytes_).shape == (4, 5, 3)
+    # A picture of numbers between 0 and 1 is the picture of its bytes.
+    bytes_[:, 0, 0], bytes_[:, 0, 1] = 0, 255
+    same_images(opened(bytes_), opened(bytes_ / 255))
+    same_images(
+        opened(bytes_[..., 0]), opened((bytes_[..., 0] / 255).astype(np.float32)[..., None])
+    )
+    vectors, windows = rng.normal(size=(60, 7)), rng.normal(size=(60, 7, 2))
+    for x, options, kind, shape in (
+        (vectors, {}, "table", (1, 1, 7)),
+        (vectors > 0, {}, "table", (1, 1, 7)),
+        (vectors, {"kind": "signals"}, "signals", (1, 7, 1)),
+        (windows, {}, "signals", (1, 7, 2)),
+        (windows, {"kind": "images"}, "images", (7, 2, 1)),
+        (windows, {"kind": "table"}, "table", (1, 1, 14)),
+        (bytes_[..., 0], {"kind": "signals"}, "signals", (1, 4, 5)),
+        (bytes_[..., 0].reshape(60, -1), {"size": "4x5"}, "images", (4, 5, 1)),
+    ):
+        found = opened(x, **options)
+        assert (found.meaning.kind, found.shape) == (kind, shape)
+    with pytest.raises(DataMissing, match=r"has images of 4×5, not 8x8; arrays are not scaled"):
+        opened(bytes_, size="8x8")
+    np.savez(path, x_train=vectors[:30], y_train=y[:30], x_val=vectors[30:40], y_val=y[30:40],
+             x_test=vectors[40:], y_test=y[40:], notes=np.array({}, object))  # fmt: skip
+    parts = open_own(path).parts
+    assert {part: len(images) for part, images in parts.items()} == {
+        "train": 30, "val": 10, "test": 20,
+    }  # fmt: skip
+    names = np.array(["a", "b", "c"])[y]
+    assert from_arrays(vectors, names.astype(object)).meaning.classes == ("a", "b", "c")
+
+
+def test_tables_have_all_forms(tmp_path):
+    many = TABLE + "\n".join(TABLE.splitlines()[1:] * 5) + "\n"
+    want = read(tmp_path, many, split="60/20/20")
+    same = {
+        "tabs.tsv": many.replace(",", "\t"),
+        "semicolons.csv": many.replace(",", ";"),
+        "mark.csv": "\ufeff" + many,
+        "windows.csv": many.replace("\n", "\r\n"),
+        "quoted.csv": many.replace("red", '"red"').replace("30,", '"30",'),
+        "gaps.csv": many.replace("\n", "\n\n"),
+        "words.csv": many.replace("?", "NA").replace("40,blue,,", "40,blue,n/a,"),
+    }
+    for name, text in same.items():
+        (tmp_path / name).write_text(text, newline="")
+        for path in (tmp_path / name, tmp_path / f"{name}.gz"):
+            if path.suffix == ".gz":
+                path.write_bytes(gzip.compress((tmp_path / name).read_bytes()))
+            found = open_own(path, DataOptions(label="class", split="60/20/20"))
+            assert found.meaning.columns == want.meaning.columns
+            same_images(found, want)
+    # Without names, columns have numbers; a header of numbers is known by the label.
+    plain = read(tmp_path, many.split("\n", 1)[1], split="60/20/20", label="4")
+    assert [c.source for c in plain.meaning.columns][::4] == ["c1", "c3"]
+    same_images(plain, want)
+    numbered = read(tmp_path, many.replace("age,colour,income", "0,1,2"), split="60/20/20")
+    same_images(numbered, want)
+    # Evaluating needs no option again: names and header are known from the model.
+    named = read(tmp_path, many.replace("red", "1").replace("blue", "2").replace("green", "3"),
+                 categorical=("colour",), split="60/20/20")  # fmt: skip
+    known = Known(named.meaning, named.shape, named.bits)
+    text = (tmp_path / "table.csv").read_text()
+    same_images(read(tmp_path, text, known, split="", label=""), named)
+
+
+def test_a_class_may_be_called_none(tmp_path):
+    many = TABLE + "\n".join(TABLE.splitlines()[1:] * 5) + "\n"
+    assert read(tmp_path, many.replace("no", "none")).meaning.classes == ("none", "yes")
+
+
+def test_the_name_of_a_data_set_is_no_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_folder(tmp_path / "digits", *pictures())
+    assert find_data("digits").shape == (8, 8, 1)
+    assert find_data("./digits").shape == (6, 6, 1)
+
+
+def test_columns_too_close_for_a_scale_are_parted(tmp_path):
+    x = np.where(np.arange(40) % 2, 5e-324, 0.0)[:, None]
+    found = from_arrays(x, np.arange(40) % 2, scaling="affine")
+    assert found.meaning.columns[0].integers(np.array([0.0, 5e-324]), 63).tolist() == [0, 1]

@@ -1,6 +1,7 @@
 """From data of one's own to hardware: same rows, same weights; every bit compared."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,15 +9,18 @@ import torch
 from test_data import pictures, write_csv, write_folder
 
 from sbnn_hw.cli import main
+from sbnn_hw.data import standalone as scaling
 from sbnn_hw.data.options import DataOptions
-from sbnn_hw.data.own import from_arrays
-from sbnn_hw.netlist import load
+from sbnn_hw.data.own import from_arrays, open_own
+from sbnn_hw.netlist import load, save
 from sbnn_hw.train.checkpoint import load_checkpoint
 from sbnn_hw.train.columns import ColumnEncoder
 from sbnn_hw.train.config import TrainConfig
 from sbnn_hw.train.fold import fold_checkpoint
 from sbnn_hw.train.fold_check import check_fold
 from sbnn_hw.train.loop import train
+from sbnn_hw.zoo.network import open_model
+from sbnn_hw.zoo.setup import Setup
 
 
 def run(*words):
@@ -93,6 +97,44 @@ def test_a_table_goes_all_the_way_to_hardware(tmp_path, capsys):
     assert report["accuracy"] == found["accuracy"]
     assert report["agreement"]["mismatches"] == 0
     assert report["agreement"]["vectors"] == 30
+    assert report["output"]["names"] == ["bad", "good"]
+    assert "bad taken for" in (out / "report.html").read_text() or found["accuracy"] == 1
+    verdict = json.loads((out / "agreement.json").read_text())
+    assert verdict["accuracy"] == found["accuracy"]
+    assert verdict["classes"] == ["bad", "good"]
+    # A column that says nothing is not read, and takes no hardware.
+    names = [column.name for column in load(net).meaning.columns]
+    assert names == ["size", "weight", "colour=blue", "colour=red", "unused"]
+    read = load(net).read[0].reshape(len(names), -1).any(axis=1)
+    assert read[names.index("size")]
+    assert not read[names.index("unused")]
+    # What is exported makes the same integers of the table's own cells.
+    form = scaling.load(out / "input_format.json")
+    cells = [line.split(",")[:-1] for line in csv.read_text().splitlines()[1:]]
+    network = load(net)
+    made = np.array([scaling.integers(row, form) for row in cells], np.uint8)
+    own = open_own(csv, DataOptions(label="class")).parts
+    answers = network.compute(made.reshape(len(made), *network.input.shape)).classes
+    assert {row.tobytes() for row in made} == {
+        row.tobytes() for images in own.values() for row in images.pixels
+    }
+    names = [line.rsplit(",")[-1] for line in csv.read_text().splitlines()[1:]]
+    right = np.mean([form["classes"][n] == name for n, name in zip(answers, names, strict=True)])
+    assert right >= 0.8
+    # Names are not in the network's digest, but what shows them is made again.
+    meaning = replace(network.meaning, classes=("schlecht", "gut"))
+    save(replace(network, meaning=meaning), tmp_path / "other.sbnn")
+    assert run("build", "--model", tmp_path / "other.sbnn", "--part", "xc7a35ticsg324-1L",
+               "--until", "simulation", "--out", out, "--json") == 0  # fmt: skip
+    assert json.loads(capsys.readouterr().out)["output"]["names"] == ["schlecht", "gut"]
+    assert json.loads((out / "agreement.json").read_text())["classes"] == ["schlecht", "gut"]
+    assert scaling.load(out / "input_format.json")["classes"] == ["schlecht", "gut"]
+    # A bench measures on what it is told to.
+    copy = tmp_path / "copy.csv"
+    copy.write_text(csv.read_text())
+    setup = Setup(tmp_path / "work", {}, lambda *_: None, data=str(copy))
+    _, facts, _, images = open_model(ckpt, setup)
+    assert (facts.data, len(images)) == (str(copy), 30)
     # Another table with other columns is refused.
     other = tmp_path / "other.csv"
     other.write_text(csv.read_text().replace("weight", "mass"))

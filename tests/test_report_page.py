@@ -126,7 +126,7 @@ def test_figures_hold_the_numbers():
         "fan-in in linear0: 256 neurons, 0 to 46 connections, 10.1 on average; 6 neurons with none",
         "0 ones: 4,120, 51.7 %",
         "10,000 images equal, 0 different",
-        "Confusion matrix of 10 classes; most often 4 taken for 9 217 times",
+        "Confusion matrix of 10 classes; most often 4 four taken for 9 nine 217 times",
         "netlist 1.2 s, cached; rtl 12.3 s; bitstream 1 min 15 s",
     ):
         assert expected in labels
@@ -371,7 +371,8 @@ def test_many_classes_are_drawn_without_numbers_and_stay_small():
     classes = 1000
     confusion = [[int(a == b) * 50 for a in range(classes)] for b in range(classes)]
     confusion[3][998] = 7
-    text = render(change(output={"classes": classes}, correct=None, confusion=confusion))
+    output = {"classes": classes, "names": None}
+    text = render(change(output=output, correct=None, confusion=confusion))
     Page(text)
     assert "A cell stands for 10×10 classes." in text
     assert 'viewBox="0 0 100 100"' in text

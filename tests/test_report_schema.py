@@ -111,7 +111,12 @@ def test_a_value_of_the_wrong_kind_is_named(path):
         (
             ("output", "classes"),
             9,
-            "Field confusion of the report must have 9 rows and columns, as output.classes says",
+            "Field output.names of the report must be 9 names, not 10",
+        ),
+        (
+            ("confusion",),
+            [[0] * 9] * 10,
+            "Field confusion of the report must have 10 rows and columns, as output.classes says",
         ),
         (
             ("correct",),

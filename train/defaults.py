@@ -6,6 +6,7 @@ Loads no torch, so that the command line can show what was chosen.
 import math
 from typing import Any
 
+from sbnn_hw.cost.by_taps import CLASS
 from sbnn_hw.data.own import OwnData
 from sbnn_hw.errors import UsageError
 
@@ -13,8 +14,14 @@ __all__ = ["cap_of_scores", "choose_defaults", "choose_method", "share_of_ones",
 
 #: The budget in look-up tables, by what the data are.
 _LUTS = {"images": 2000, "signals": 2000, "table": 1000}
+#: … and for each class at least.
+_EACH = 100
 #: Steps of the optimiser that a run takes, about; an epoch is never shorter than one.
 _STEPS = {"images": 6000, "signals": 6000, "table": 9000}
+#: Shares of the tables for neurons and for scores of a table's network; comparisons take the rest.
+_NEURONS, _SCORES = 0.5, 0.35
+#: Tables of a tap of a score, about.
+_TAP = 0.75
 
 
 def share_of_ones(sparsity: float) -> float:
@@ -48,7 +55,8 @@ def choose_defaults(data: OwnData, given: dict[str, Any]) -> dict[str, Any]:
         chosen["method"] = "luts"
     method = {**chosen, **given}.get("method", "penalty")
     if method == "luts":
-        chosen |= {"luts": _LUTS[kind], "domain": "signed", "ec_schedule": "cubic", "ec_until": 0.4}
+        most = max(_LUTS[kind], _EACH * data.classes)
+        chosen |= {"luts": most, "domain": "signed", "ec_schedule": "cubic", "ec_until": 0.4}
     luts = int({**chosen, **given}.get("luts") or _LUTS[kind])
     chosen["batch"] = max(8, min(128, 1 << int(math.log2(max(8, rows / 16)))))
     batch = int(given.get("batch", chosen["batch"]))
@@ -66,17 +74,21 @@ def choose_defaults(data: OwnData, given: dict[str, Any]) -> dict[str, Any]:
 
 def cap_of_scores(luts: int, classes: int) -> int:
     """Return the most taps of a class's score, so that a budget has tables left for neurons."""
-    return max(12, round(0.45 * luts / classes))
+    return max(6, round(_SCORES * _room(luts, classes) / (_TAP * classes)))
+
+
+def _room(luts: int, classes: int) -> float:
+    """Return the tables of a budget that neurons and scores share."""
+    # The search for the largest score takes its tables whatever is trained.
+    return max(luts - CLASS * classes, luts / 3)
 
 
 def _table(data: OwnData, luts: int) -> dict[str, Any]:
-    """Two layers of one table a neuron, and scores of many taps."""
-    classes = data.classes
-    # What scores and comparisons take is not for neurons.
-    width = max(8, round(0.36 * luts))
-    scores = min(width, cap_of_scores(luts, classes))
+    """Neurons of one table each, and scores that tap some of them."""
+    width = max(8, round(_NEURONS * _room(luts, data.classes)))
+    scores = min(width, cap_of_scores(luts, data.classes))
     planes = {"encoder": "quantile"} if data.bits > 1 else {}
-    return {"model": f"mlp:{width},{width}", "fan_in": (6, 6, scores), **planes}
+    return {"model": f"mlp:{width}", "fan_in": (6, scores), **planes}
 
 
 def _images(data: OwnData, luts: int) -> dict[str, Any]:

@@ -7,7 +7,8 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from sbnn_hw.commands.common import add_data_root, add_json
+from sbnn_hw.commands.common import add_data, add_json, data_choices_of
+from sbnn_hw.data.options import DataOptions
 from sbnn_hw.errors import SbnnError, ToolMissing, UsageError
 from sbnn_hw.files import check_writable, exclusive, write_text
 from sbnn_hw.models import require_torch
@@ -28,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="checkpoints (.pt), or folders of them (default: models). With --add and no PLACE, "
         "nothing is measured, and only the tables and the picture are written again",
     )
-    add_data_root(parser)
+    add_data(parser, "measure on the test images of these data instead of each model's own")
     parser.add_argument(
         "--out",
         metavar="DIR",
@@ -95,7 +96,15 @@ def run(args: argparse.Namespace) -> None:
         if earlier is not None and args.readme is not None:
             require_whole(earlier, args.out / JSON, {path.stem for path in paths})
         if paths:
-            setup = Setup(args.work, tools, say, args.data_root, args.quick)
+            setup = Setup(
+                args.work,
+                tools,
+                say,
+                args.data_root,
+                args.quick,
+                args.data,
+                DataOptions(**data_choices_of(args)),
+            )
             results, errors = run_bench(paths, setup)
             if not results["models"]:
                 # What an earlier run has left is worth more than a table of failures.

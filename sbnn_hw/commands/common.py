@@ -1,6 +1,7 @@
 """Arguments that several commands have."""
 
 import argparse
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
     from sbnn_hw.datasets import Dataset, Images
     from sbnn_hw.netlist import Edge, Meaning, Network
     from sbnn_hw.rtl_gen.lower import Options
+
+logger = logging.getLogger("sbnn_hw")
 
 __all__ = [
     "DATA_OPTIONS",
@@ -110,10 +113,13 @@ def find_data_of(
     """Return what ``--data`` names, read as a model's own data were."""
     from sbnn_hw.data.find import find_data
     from sbnn_hw.data.options import DataOptions
-    from sbnn_hw.data.own import Known
+    from sbnn_hw.data.own import Known, OwnData
 
     options = DataOptions(**data_choices_of(args))
-    return find_data(args.data, options, Known.of(meaning, edge), root=args.data_root)
+    data = find_data(args.data, options, Known.of(meaning, edge), root=args.data_root)
+    if isinstance(data, OwnData):
+        logger.info("data        %s", data.said)
+    return data
 
 
 def read_data(args: argparse.Namespace, network: "Network", taker: Path) -> "Images":

@@ -7,13 +7,18 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+import numpy.typing as npt
+
 from sbnn_hw.commands.common import add_data, add_json, read_data
 from sbnn_hw.errors import UsageError
 from sbnn_hw.files import check_writable, write_text
 from sbnn_hw.hardware import AGREEMENT, Folder
 from sbnn_hw.images import random_images
+from sbnn_hw.netlist import Network
 
 logger = logging.getLogger("sbnn_hw")
+
+Array = npt.NDArray[Any]
 
 #: The ending of GTKWave's files.
 SAVE = ".gtkw"
@@ -76,7 +81,7 @@ def run(args: argparse.Namespace) -> None:
         usable_waveform(find_waveform(args.waves))
     # A verdict of another run must not outlive one that breaks off.
     folder.remove(AGREEMENT)
-    pixels = _images(args, network)
+    pixels, labels = _images(args, network)
     agreement = check_agreement(
         network,
         verilog,
@@ -91,7 +96,7 @@ def run(args: argparse.Namespace) -> None:
     if args.waves:
         shown = save_file(design, args.waves.name, agreement.cycles)
         write_text(args.waves.with_suffix(SAVE), shown)
-    verdict = folder.record(agreement, network, design, verilog, args.data or "random")
+    verdict = folder.record(agreement, network, design, verilog, args.data or "random", labels)
     if args.json:
         print(json.dumps(verdict))
     else:
@@ -135,10 +140,12 @@ def _check_waves(args: argparse.Namespace) -> None:
     check_writable(args.waves.with_suffix(SAVE))
 
 
-def _images(args: argparse.Namespace, network: Any) -> Any:
+def _images(args: argparse.Namespace, network: Network) -> tuple[Array, Array | None]:
+    """Return the images to simulate, and their classes if they are known."""
     if not args.data:
-        return random_images(network, args.images or 1000, args.seed)
-    return read_data(args, network, args.design).pixels[: args.images]
+        return random_images(network, args.images or 1000, args.seed), None
+    images = read_data(args, network, args.design)
+    return images.pixels[: args.images], images.labels[: args.images]
 
 
 def _print(verdict: dict[str, Any]) -> None:
@@ -150,6 +157,8 @@ def _print(verdict: dict[str, Any]) -> None:
             f"inside       {verdict['values'] - verdict['value_mismatches']:,} of "
             f"{verdict['values']:,} values inside the stages equal"
         )
+    if verdict["accuracy"] is not None:
+        print(f"accuracy     {verdict['accuracy']:.2%} ({verdict['correct']:,} right)")
     print(f"cycles       {verdict['cycles']:,}{' with stalls' if verdict['stalls'] else ''}")
     if not verdict["stalls"]:
         computed = verdict["computed"]

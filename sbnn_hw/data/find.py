@@ -64,7 +64,8 @@ def find_data(
     ``known`` is what a model says of the data it takes. ``root`` is the folder of data sets.
     """
     options = options or DataOptions()
-    if is_own(name):
+    # A folder that has the name of a data set is ./NAME.
+    if name not in DATASETS and name not in TABLES and is_own(name):
         return open_own(name, options, known)
     if name in DATASETS or name in TABLES:
         for field, value in vars(options).items():

@@ -1,6 +1,7 @@
 """Data of one's own: read, checked, split and scaled; the same each time."""
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -100,6 +101,13 @@ def open_own(
     path, options = Path(place), options or DataOptions()
     if known is not None:
         options = _as_known(options, known)
+    try:
+        return _read(path, str(place), options, known)
+    except MemoryError:
+        raise DataMissing(f"{path} does not fit in the memory; give fewer rows") from None
+
+
+def _read(path: Path, name: str, options: DataOptions, known: Known | None) -> OwnData:
     label = ""
     if path.is_dir():
         _refuse(options, path, "a folder of pictures", "label", "drop", "categorical", "header")
@@ -109,8 +117,7 @@ def open_own(
         parts, kind = read_pictures(path, options, channels), "images"
     elif path.name.endswith(ENDINGS):
         _refuse(options, path, "a table", "gray", "kind")
-        dropped = known.meaning.source.dropped if known else ()
-        rows, label = read_table(path, options, dropped)
+        rows, label = _table(path, options, known)
         parts, kind = {"all": rows}, "table"
         if options.size:
             parts, kind = {"all": _pixels_of(rows, path, options)}, "images"
@@ -124,7 +131,20 @@ def open_own(
         )
     else:
         raise DataMissing(f"There is nothing at {path}; give a folder, a file or a data set's name")
-    return make_data(str(place), parts, kind, label, options, known)
+    return make_data(name, parts, kind, label, options, known)
+
+
+def _table(path: Path, options: DataOptions, known: Known | None) -> tuple[Rows, str]:
+    if known is None or known.meaning.kind != "table":
+        return read_table(path, options)
+    columns = known.meaning.columns
+    return read_table(
+        path,
+        options,
+        known.meaning.source.dropped,
+        trained={column.source for column in columns},
+        named={column.source for column in columns if column.kind == "category"},
+    )
 
 
 def from_arrays(
@@ -229,6 +249,11 @@ def make_data(
     found = sorted({text for rows in parts.values() for text in rows.labels.tolist()})
     if known is None and len(found) < 2:
         raise DataMissing(f"{name} has only the class {found[0]!r}; a classifier needs two")
+    if known is None and len(found) > MOST_CLASSES:
+        raise DataMissing(
+            f"{name} has {len(found):,} different labels in {sum(map(len, parts.values())):,} "
+            f"rows, which are no classes; name another column of classes, or give fewer"
+        )
     if set(parts) <= {"all", "train"}:
         rows = parts.get("all", parts.get("train"))
         assert rows is not None
@@ -243,7 +268,8 @@ def make_data(
     elif options.split and known is None:
         raise UsageError(f"{name} comes in parts already; omit --split")
     if known is None and not len(parts.get("test", ())):
-        raise DataMissing(f"{name} has no test rows; add some, or give another --split")
+        cure = "give another --split" if split else "add a part called test"
+        raise DataMissing(f"{name} has no test rows; {cure}")
     if known is None:
         source = Source(digest.hexdigest(), split, options.split_seed, label, options.drop)
         meaning, bits = _learn(name, parts["train"], kind, options, source)
@@ -268,20 +294,12 @@ def _learn(
 ) -> tuple[Meaning, int]:
     """Return what training rows say of the data."""
     found = set(rows.labels.tolist())
-    whole = all(text.lstrip("-").isdigit() for text in found)
+    whole = all(re.fullmatch("-?[0-9]{1,18}", text) for text in found)
     by: Callable[[str], Any] = int if whole else str
     classes = tuple(sorted(found, key=by))
     if len(classes) < 2:
         raise DataMissing(f"{name} has only the class {classes[0]!r} to train on; add another")
-    if len(classes) > MOST_CLASSES:
-        raise DataMissing(
-            f"{name} has {len(classes):,} different labels in {len(rows):,} training rows, which "
-            f"are no classes; name another column of classes, or give fewer"
-        )
-    long = next((text for text in classes if len(text) > 200), None)
-    if long is not None:
-        raise DataMissing(f"{name} has a class of {len(long):,} characters; shorten its name")
-    columns, bits = fit_columns(rows, options, name)
+    columns, bits = fit_columns(rows, kind, options, name)
     return Meaning(classes, kind, columns, source), bits
 
 
@@ -293,19 +311,22 @@ def _check_columns(name: str, rows: Rows, kind: str, known: Known) -> None:
         raise DataMissing(f"{name} holds {what[kind]}, but the model takes {what[meaning.kind]}")
     if rows.values is not None:
         return
-    wanted = {
-        c.name.removesuffix(f"={c.category}") if c.kind == "category" else c.name: c.kind
-        for c in meaning.columns
-    }
+    wanted = {column.source: column.kind for column in meaning.columns}
     for column, found in wanted.items():
         if column not in rows.columns:
             raise DataMissing(f"{name} has no column {column!r}, with which the model was trained")
-        if (rows.columns[column].dtype.kind == "U") != (found == "category"):
-            texts = "names" if found == "category" else "numbers"
-            cure = f"; say so with --categorical {column}" if found == "category" else ""
+        if found != "category":
+            if rows.columns[column].dtype.kind == "U":
+                raise DataMissing(
+                    f"{name}: column {column!r} must hold numbers, as those that the model was "
+                    f"trained with"
+                )
+            continue
+        names = [each.category for each in meaning.columns if each.source == column]
+        if not np.isin(rows.columns[column], names).any():
             raise DataMissing(
-                f"{name}: column {column!r} must hold {texts}, as those that the model was trained "
-                f"with{cure}"
+                f"{name}: column {column!r} has none of the names that the model was trained with "
+                f"({', '.join(names[:6])})"
             )
     for column in rows.columns:
         if column not in wanted:
@@ -345,7 +366,7 @@ def _say(
     if len(meaning.classes) > 6:
         shown.append("…")
     words = {"train": "to train", "val": "to choose by", "test": "to test"}
-    split = ", ".join(f"{len(parts[p]):,} {words[p]}" for p in words if p in parts)
+    split = ", ".join(f"{len(parts[p]):,} {words[p]}" for p in words if len(parts.get(p, ())))
     size = "×".join(map(str, shape))
     what = {
         "images": f"images of {size}",
@@ -354,5 +375,21 @@ def _say(
     }[meaning.kind]
     return (
         f"{name}: {counted.total():,} rows ({split}), {len(meaning.classes)} classes "
-        f"({', '.join(shown)}), {what}, integers of {bits} bit{'s' * (bits > 1)}"
+        f"({', '.join(shown)}), {what}{_range(parts)}, integers of {bits} bit{'s' * (bits > 1)}"
     )
+
+
+def _range(parts: dict[str, Rows]) -> str:
+    """Return the smallest and the largest number that was read, in words."""
+    arrays = [
+        array
+        for rows in parts.values()
+        for array in (rows.columns.values() if rows.values is None else [rows.values])
+        if array.dtype.kind != "U" and array.size
+    ]
+    if not arrays:
+        return ""
+    # NaN is less and more than nothing.
+    low = np.fmin.reduce([np.fmin.reduce(array, axis=None) for array in arrays])
+    high = np.fmax.reduce([np.fmax.reduce(array, axis=None) for array in arrays])
+    return f" with values from {low:.4g} to {high:.4g}"

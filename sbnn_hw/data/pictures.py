@@ -1,7 +1,10 @@
 """Folders of pictures: one folder for each class, perhaps below train, val and test."""
 
 import os
+import struct
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from sbnn_hw.data.options import DataOptions, parse_size
-from sbnn_hw.data.rows import LARGEST, Rows
+from sbnn_hw.data.rows import LARGEST, Rows, check_name
 from sbnn_hw.errors import DataMissing, ToolMissing
+from sbnn_hw.files import open_file
+from sbnn_hw.images import FORMATS, is_wide, plain_pixels
 
 __all__ = ["ENDINGS", "read_pictures"]
 
@@ -70,8 +75,9 @@ def _folders(folder: Path) -> list[str]:
 def _pictures(folder: Path, root: Path) -> list[tuple[Path, str]]:
     """Return all pictures with their classes, in order."""
     found = []
-    inside = root.resolve()
+    inside = os.path.realpath(root)
     for name in _folders(folder):
+        check_name(name, f"{folder / name}")
         here = []
         for place, folders, files in os.walk(folder / name):
             folders.sort()
@@ -83,48 +89,64 @@ def _pictures(folder: Path, root: Path) -> list[tuple[Path, str]]:
                 f"{folder / name} has no pictures ({', '.join(ENDINGS)}); add some, or remove it"
             )
         for path in here:
-            if not path.resolve().is_relative_to(inside):
+            if not Path(os.path.realpath(path)).is_relative_to(inside):
                 raise DataMissing(f"{path} is a link to a place outside of {root}; copy it instead")
         found += [(path, name) for path in here]
     return found
 
 
-def _open(Image: Any, path: Path) -> Any:
-    """Open a picture; what it holds is not unpacked yet."""
-    from PIL import UnidentifiedImageError
-
+@contextmanager
+def _opened(Image: Any, path: Path) -> Iterator[Any]:
+    """Open a picture; what it holds is unpacked only when it is used."""
+    broken = f"{path} cannot be read as a picture; save it again"
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-            image = Image.open(path)
+        with open_file(path) as content, warnings.catch_warnings():
+            # About what a file says of itself.
+            warnings.simplefilter("ignore")
+            image = Image.open(content, formats=FORMATS)
+            if image.width * image.height > MOST_PIXELS:
+                raise DataMissing(f"{path} has {image.width}×{image.height} pixels; scale it down")
+            # Some cameras put a second picture behind the first, which is no animation.
+            if image.format != "MPO" and getattr(image, "is_animated", False):
+                raise DataMissing(
+                    f"{path} has several pictures in it (an animation?); save one of them"
+                )
+            if is_wide(image):
+                raise DataMissing(
+                    f"{path} has more than 8 bits per channel; save it with 8 bits, since it is "
+                    f"not known how to scale it"
+                )
+            yield image
     except Image.DecompressionBombError:
         raise DataMissing(f"{path} has too many pixels; scale it down") from None
-    except (OSError, UnidentifiedImageError, ValueError, SyntaxError):
-        raise DataMissing(f"{path} cannot be read as a picture; save it again") from None
-    if image.width * image.height > MOST_PIXELS:
-        image.close()
-        raise DataMissing(f"{path} has {image.width}×{image.height} pixels; scale it down")
-    if getattr(image, "n_frames", 1) > 1:
-        image.close()
-        raise DataMissing(f"{path} has several pictures in it (an animation?); save one of them")
-    if image.mode.startswith(("I", "F")):
-        image.close()
-        raise DataMissing(
-            f"{path} has more than 8 bits per channel; save it with 8 bits, since it is not known "
-            f"how to scale it"
-        )
-    return image
+    except DataMissing:
+        raise
+    except (
+        OSError,
+        ValueError,
+        SyntaxError,
+        EOFError,
+        TypeError,
+        KeyError,
+        IndexError,
+        struct.error,
+    ):
+        # Whatever a decoder stumbles over; none of it is our bug.
+        raise DataMissing(broken) from None
 
 
 def _is_grey(Image: Any, path: Path) -> bool:
-    with _open(Image, path) as image:
+    with _opened(Image, path) as image:
+        if image.mode == "P":
+            colours = np.array(image.getpalette("RGB")).reshape(-1, 3)
+            return bool((colours == colours[:, :1]).all())
         return image.mode in ("1", "L", "LA")
 
 
 def _common_size(Image: Any, paths: list[Path], folder: Path) -> tuple[int, int]:
     sizes: dict[tuple[int, int], Path] = {}
     for path in paths:
-        with _open(Image, path) as image:
+        with _opened(Image, path) as image:
             sizes.setdefault((image.height, image.width), path)
         if len(sizes) > 1:
             (a, first), (b, second) = list(sizes.items())[:2]
@@ -142,20 +164,10 @@ def _rows(
     channels: int,
     root: Path,
 ) -> Rows:
-    from PIL import ImageOps
-
     values: npt.NDArray[np.uint8] = np.zeros((len(files), *size, channels), np.uint8)
     for number, (path, _) in enumerate(files):
-        try:
-            with _open(Image, path) as image, warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # about what a file says of itself
-                upright = ImageOps.exif_transpose(image)
-                plain = upright.convert("L" if channels == 1 else "RGB")
-        except (OSError, ValueError, SyntaxError, EOFError):
-            raise DataMissing(f"{path} cannot be read as a picture; save it again") from None
-        if plain.size != size[::-1]:
-            plain = plain.resize(size[::-1], Image.Resampling.BILINEAR)
-        values[number] = np.asarray(plain, np.uint8).reshape(*size, channels)
+        with _opened(Image, path) as image:
+            values[number] = plain_pixels(image, size, channels)
     return Rows(
         np.array([name for _, name in files]),
         values,

@@ -1,6 +1,7 @@
 """Rows of data as they were read: columns or arrays, and the name of each row's class."""
 
 import hashlib
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,10 +11,14 @@ import numpy.typing as npt
 
 from sbnn_hw.errors import DataMissing
 
-__all__ = ["Rows", "label_texts"]
+__all__ = ["FURTHEST", "LARGEST", "LONGEST", "Rows", "check_name", "label_texts"]
 
 #: More rows of memory than this are not held, in bytes.
-LARGEST = 4 << 30
+LARGEST = 2 << 30
+#: A name of a class, of a column or in a column has no more characters than this.
+LONGEST = 200
+#: Numbers further from zero than this cannot be scaled without loss.
+FURTHEST = 1e30
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,8 +85,30 @@ def label_texts(labels: npt.NDArray[Any], where: str) -> npt.NDArray[np.str_]:
                 f"{where} has {labels[odd][0]:g} in row {int(odd.argmax()) + 1}, but labels must "
                 f"be whole numbers or names"
             )
+        if (np.abs(labels) > 2**53).any():
+            raise DataMissing(f"{where} has {labels[np.abs(labels).argmax()]:g}, which is no class")
         labels = labels.astype(np.int64)
+    if labels.dtype == object and all(isinstance(label, str) for label in labels):
+        labels = labels.astype(str)
     if labels.dtype.kind not in "iubU":
         raise DataMissing(f"{where} must be whole numbers or names, not {labels.dtype}")
     texts: npt.NDArray[np.str_] = labels.astype(str)
+    if labels.dtype.kind == "U":
+        for text in np.unique(texts).tolist():
+            check_name(text, f"{where}: the class {text!r:.40}")
     return texts
+
+
+def check_name(text: str, where: str) -> None:
+    """Refuse a name that is empty or too long, or that cannot be shown."""
+    if not text.strip():
+        raise DataMissing(f"{where} has no name; give it one")
+    if len(text) > LONGEST:
+        raise DataMissing(f"{where} has {len(text):,} characters; shorten it to {LONGEST}")
+    for character in text:
+        # What controls a terminal, half of a pair, or bytes that were no text.
+        if unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp"):
+            raise DataMissing(
+                f"{where} has the character U+{ord(character):04X}, which cannot be shown; "
+                f"rename it"
+            )

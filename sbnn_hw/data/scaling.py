@@ -1,6 +1,7 @@
 """From numbers to the integers that a network takes, as the training rows suggest."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,9 @@ _EXACT = 8
 _CATEGORIES = 256
 
 
-def fit_columns(rows: Rows, options: DataOptions, where: str) -> tuple[tuple[Column, ...], int]:
+def fit_columns(
+    rows: Rows, kind: str, options: DataOptions, where: str
+) -> tuple[tuple[Column, ...], int]:
     """Return how each column becomes integers, and their bits; no columns if bytes stay bytes."""
     if rows.values is None:
         found = [
@@ -34,12 +37,15 @@ def fit_columns(rows: Rows, options: DataOptions, where: str) -> tuple[tuple[Col
         rows.values.dtype == np.uint8
         and options.scaling == "auto"
         and options.input_bits in (0, 8)
-        and rows.values.shape[1] > 1
+        and kind == "images"
     ):
         return (), 8
     else:
         channels = rows.values.shape[-1]
         found = [(f"x{n}", rows.values[..., n].ravel().astype(float)) for n in range(channels)]
+    if kind == "images" and options.scaling == "auto":
+        # Brightness has a scale of its own, that of bytes.
+        options = replace(options, scaling="affine", input_bits=options.input_bits or _EXACT)
     exact = {name: _exact_bits(values, options) for name, values in found}
     bits = options.input_bits or max(
         1, *(_BITS if need is None else need for need in exact.values())
@@ -61,9 +67,7 @@ def apply_columns(rows: Rows, columns: tuple[Column, ...], bits: int) -> npt.NDA
         sources = [kept[..., number] for number in range(len(columns))]
     else:
         shape = (len(rows), 1, 1, len(columns))
-        sources = [rows.columns[column.name.removesuffix(f"={column.category}")]
-                   if column.kind == "category" else rows.columns[column.name]
-                   for column in columns]  # fmt: skip
+        sources = [rows.columns[column.source] for column in columns]
     made = np.zeros(shape, np.uint8 if bits <= 8 else np.uint16)
     for number, (column, values) in enumerate(zip(columns, sources, strict=True)):
         made[..., number] = column.integers(values, most).reshape(shape[:-1])
@@ -107,7 +111,7 @@ def _numeric(
     most = (1 << bits) - 1
     if exact or low == high:
         column = Column(name, offset=low)
-    elif options.scaling == "affine":
+    elif options.scaling == "affine" and math.isfinite(most / (high - low)):
         column = Column(name, offset=low, scale=most / (high - low))
     else:
         column = Column(name, "steps", bounds=_bounds(known, most))

@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from sbnn_hw.boards.fit import check_fit, check_size
+from sbnn_hw.boards.fit import Need, check_fit, check_size, need
 from sbnn_hw.errors import Disagreement, OutputRefused, SbnnError, TimingMissed
 from sbnn_hw.files import exclusive, write_text
 from sbnn_hw.flow.board_steps import check_shell, route, synthesise_all, write_host
@@ -70,6 +70,19 @@ def _note_target(plan: Plan, steps: Steps) -> None:
         write_text(note, text)
 
 
+def _check_early(flow: Flow, built: Built) -> Need:
+    """Make sure that a network may fit: one that is far too large need not even be generated."""
+    plan, network = flow.plan, built.network
+    room, found = plan.target.capacity, need(network, plan.target)
+    if plan.force or room is None or found.fits(plan.target) or found.luts > 2 * room.luts:
+        return check_fit(network, plan.target, force=plan.force)
+    # Near the border an estimate may err, and whoever must train again wants a number to rely on.
+    from sbnn_hw.rtl_gen.outline import outline
+
+    built.fit = found
+    return check_fit(network, plan.target, outline(network, choose_options(flow, built)))
+
+
 def _walk(flow: Flow) -> Report:
     plan = flow.plan
     network, trained_on = fold(flow)
@@ -79,8 +92,7 @@ def _walk(flow: Flow) -> Report:
     problem: Exception | None = None
     if plan.reaches("rtl"):
         choose_clock(flow, built)
-        # At once: a network that is far too large need not even be generated.
-        built.fit = check_fit(network, plan.target, force=plan.force)
+        built.fit = _check_early(flow, built)
         check_size(network, force=plan.force)
         generate(flow, built, choose_options(flow, built), images)
         write_host(flow, built)

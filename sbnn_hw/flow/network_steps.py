@@ -13,6 +13,8 @@ from sbnn_hw.boards.clocks import levels_for, plan_clock
 from sbnn_hw.boards.fit import need
 from sbnn_hw.boards.table import Board
 from sbnn_hw.data.find import find_data
+from sbnn_hw.data.input_format import FILES as INPUT_FORMAT
+from sbnn_hw.data.input_format import describe_input
 from sbnn_hw.data.own import Known, OwnData, is_own
 from sbnn_hw.data.tabular import TABLES
 from sbnn_hw.datasets import Images
@@ -114,6 +116,8 @@ def choose_images(
                     f"{dataset.name} has {'×'.join(map(str, dataset.shape))} in {dataset.classes}"
                 )
             if fits:
+                if isinstance(dataset, OwnData):
+                    flow.say("data", dataset.said)
                 return dataset.load("test", flow.plan.data_root), name
         except (DataMissing, ToolMissing) as error:
             # Who names the data, or their folder, wants these images.
@@ -203,10 +207,12 @@ def generate(flow: Flow, built: Built, options: "Options", images: Images) -> No
         generate_design(network, flow.plan.out, options, images.pixels)
         tests = sorted(path.name for path in (flow.plan.out / "tests").iterdir())
         suite = [f"tests/{name}" for name in tests if (flow.plan.out / "tests" / name).is_file()]
-        return {}, [VERILOG, DESCRIPTION, AXI, NETLIST, *suite]
+        return {}, [VERILOG, DESCRIPTION, AXI, NETLIST, *INPUT_FORMAT, *suite]
 
     reads = {
         "network": network.digest,
+        # Names are not in the network's digest.
+        "input": describe_input(network),
         "options": asdict(options),
         "vectors": _array_digest(images.pixels[:SUITE]),
         "code": code_digest("sbnn_hw.generate", alone=(__name__,)),
@@ -247,6 +253,7 @@ def simulate(flow: Flow, built: Built, images: Images, labelled: str | None) -> 
             design,
             verilog,
             labelled or "random",
+            images.labels if labelled else None,
             stalled={
                 "vectors": stalled.vectors,
                 "mismatches": stalled.mismatches,
@@ -263,6 +270,7 @@ def simulate(flow: Flow, built: Built, images: Images, labelled: str | None) -> 
         "verilog": file_digest(flow.plan.out / VERILOG),
         "description": file_digest(flow.plan.out / DESCRIPTION),
         "network": network.digest,
+        "classes": [network.class_name(number) for number in range(classes)],
         "pixels": _array_digest(images.pixels),
         "labels": _array_digest(images.labels) if labelled else None,
         "data": labelled,

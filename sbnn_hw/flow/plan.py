@@ -15,6 +15,7 @@ from sbnn_hw.boards.nextpnr import choose_nextpnr, routes_without_pins
 from sbnn_hw.boards.openxc7 import find_openxc7, require_openxc7
 from sbnn_hw.boards.table import Board, Part
 from sbnn_hw.boards.vivado import find_vivado
+from sbnn_hw.data.input_format import FILES as INPUT_FORMAT
 from sbnn_hw.data.options import DataOptions
 from sbnn_hw.data.own import OwnData
 from sbnn_hw.design import Design
@@ -64,7 +65,7 @@ TOOLCHAINS = ("auto", *(name for family in fpga_families() for name in family.to
 #: What each step leaves in the build's folder, next to its note.
 LEFT: dict[str, tuple[str, ...]] = {
     "netlist": (NETLIST,),
-    "rtl": (VERILOG, AXI, DESCRIPTION, "tests/", f"{HOST}/", f"{NOTES}/host.json"),
+    "rtl": (VERILOG, AXI, DESCRIPTION, "tests/", *INPUT_FORMAT, f"{HOST}/", f"{NOTES}/host.json"),
     "simulation": (AGREEMENT, TOGGLES, f"{NOTES}/toggles.json"),
     "synthesis": (f"{BOARD}/",),
     "bitstream": tuple(sorted({f"design.{family.bitstream}" for family in fpga_families()})),

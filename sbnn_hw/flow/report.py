@@ -97,7 +97,9 @@ def _gather(plan: Plan, built: Built, steps: Steps, tools: dict[str, str]) -> Re
             width=design.input.width if design else None,
         ),
         output=schema.NetworkOutput(
-            classes=network.classes, width=design.output.width if design else None
+            classes=network.classes,
+            width=design.output.width if design else None,
+            names=network.meaning.classes if network.meaning else None,
         ),
         bops=schema.Operations(
             static=counts["bops"]["sparse"] + counts["bops"]["additions"],

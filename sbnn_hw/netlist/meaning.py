@@ -14,7 +14,7 @@ __all__ = ["Column", "Meaning", "Source"]
 Kind = Literal["images", "signals", "table"]
 
 #: Names longer than this, and more of them, are no names of classes or columns.
-_LONGEST, _MOST = 200, 1 << 20
+_LONGEST, _MOST = 500, 1 << 20
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,16 @@ class Column:
         numbers = (self.offset, self.scale, *self.bounds)
         if not all(isinstance(x, float) and math.isfinite(x) for x in numbers):
             raise ModelRejected(f"The numbers of column {self.name!r} must be finite")
+        if self.scale <= 0:
+            raise ModelRejected(f"The scale of column {self.name!r} must be above 0")
         if any(a >= b for a, b in zip(self.bounds, self.bounds[1:], strict=False)):
             raise ModelRejected(f"The bounds of column {self.name!r} must increase")
+
+    @property
+    def source(self) -> str:
+        """The column of the table that it is made from."""
+        names = self.kind == "category"
+        return self.name.removesuffix(f"={self.category}") if names else self.name
 
     def integers(self, values: npt.NDArray[Any], most: int) -> npt.NDArray[np.int64]:
         """Return values (numbers, missing ones NaN; or texts) as integers from 0 to ``most``.
@@ -53,7 +61,9 @@ class Column:
         if self.kind == "steps":
             found = np.searchsorted(np.array(self.bounds), known, side="right")
         else:
-            scaled = np.floor((known - self.offset) * self.scale + 0.5)
+            with np.errstate(over="ignore"):
+                # Beyond the largest number is infinity, which is cut off as any other.
+                scaled = np.floor((known - self.offset) * self.scale + 0.5)
             found = np.clip(scaled, 0, most)
         return np.where(missing, self.missing, np.clip(found, 0, most)).astype(np.int64)
 

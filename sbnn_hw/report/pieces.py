@@ -179,6 +179,16 @@ def around(report: Report) -> str:
     return "shell" if report.board else "AXI4-Stream face"
 
 
+def class_names(report: Report) -> list[str]:
+    """Return what each class is called: its number, and its name if that says more."""
+    numbers = [number(index) for index in range(report.output.classes)]
+    names = report.output.names or numbers
+    return [
+        index if name == index else f"{index} {name}"
+        for index, name in zip(numbers, names, strict=True)
+    ]
+
+
 def right_answers(report: Report) -> str | None:
     """Return how many images were right, of how many if that is known, and of what data."""
     words = []

@@ -160,6 +160,9 @@ class NetworkOutput:
 
     classes: Annotated[Count, "Number of classes."]
     width: Annotated[Bits | None, "Width of an answer."]
+    names: Annotated[tuple[Text, ...] | None, "What the classes are called, if that is known."] = (
+        None
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -434,6 +437,9 @@ class Report:
             most = f"at most agreement.vectors ({agreement.vectors})"
             wrong = agreement.mismatches
             require(wrong <= agreement.vectors, "agreement.mismatches", most, wrong)
+        names = self.output.names
+        if names is not None:
+            require(len(names) == classes, "output.names", f"{classes} names", len(names))
         if confusion is None:
             return
         if {len(confusion), *map(len, confusion)} != {classes}:

@@ -22,18 +22,19 @@ __all__ = ["bytes_digest", "measure_accuracy", "model_facts", "open_model"]
 
 
 def model_facts(path: Path, setup: Setup) -> Facts:
-    """Return what a model says of itself."""
+    """Return what a model says of itself; other data than its own may be measured on."""
     if not path.is_file():
         raise ModelRejected(f"No model at {path} (train one with `sbnn-hw train`)")
     reads = {
         "model": file_digest(path),
         "code": code_digest("sbnn_hw.train.checkpoint", "sbnn_hw.zoo.models"),
     }
-    return Facts(**keep(setup.flow(path).steps, "facts", reads, lambda: asdict(read_facts(path))))
+    found = keep(setup.flow(path).steps, "facts", reads, lambda: asdict(read_facts(path)))
+    return Facts(**{**found, "data": setup.data or found["data"]})
 
 
 def open_model(path: Path, setup: Setup) -> tuple[Flow, Facts, Network, Images]:
-    """Fold a model, and read the test images of the data that it was trained on."""
+    """Fold a model, and read the test images that it is measured on."""
     facts = model_facts(path, setup)
     flow = setup.flow(path, facts.data)
     network, _ = fold(flow)

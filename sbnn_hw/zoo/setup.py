@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from sbnn_hw.boards.nextpnr import find_nextpnr
 from sbnn_hw.boards.table import part_family
+from sbnn_hw.data.options import DataOptions
 from sbnn_hw.files import write_text
 from sbnn_hw.flow.plan import Flow, Plan, require_tools
 from sbnn_hw.flow.steps import Steps, code_digest, value_digest
@@ -37,6 +38,8 @@ class Setup:
     data_root: Path | None = None  # Where data sets are.
     # Fewer images, no place and route, and dense networks from the table where they are large.
     quick: bool = False
+    data: str | None = None  # What is measured on, instead of what each model was trained on.
+    data_options: DataOptions = field(default_factory=DataOptions)  # How it is read.
 
     @property
     def dense_limit(self) -> int:
@@ -57,7 +60,12 @@ class Setup:
         """Return what the steps of a build need, for one model."""
         folder = self.work / path.stem
         plan = Plan(
-            model=path, target=part_family(XC7), out=folder, data=data, data_root=self.data_root
+            model=path,
+            target=part_family(XC7),
+            out=folder,
+            data=data,
+            data_root=self.data_root,
+            data_options=self.data_options,
         )
 
         def progress(step: str, text: str) -> None:

@@ -71,6 +71,7 @@ def accuracy(report: Report) -> pieces.Section:
         note = None if value is None else tag("p", "No confusion matrix was made.", class_="quiet")
         return pieces.section("accuracy", "Accuracy", None, tiles, note)
     classes = len(rows)
+    called = pieces.class_names(report)
     numbered = classes <= charts.MOST_NUMBERED
     pairs = sorted(
         (
@@ -82,7 +83,7 @@ def accuracy(report: Report) -> pieces.Section:
         key=lambda pair: (-pair[0], pair[1:]),
     )
     worst = [
-        f"{number(true)} taken for {number(said)} {number(count)} times"
+        f"{called[true]} taken for {called[said]} {number(count)} times"
         for count, true, said in pairs[:3]
     ]
     label = f"Confusion matrix of {number(classes)} classes" + (
@@ -97,7 +98,7 @@ def accuracy(report: Report) -> pieces.Section:
     )
     hits = [
         (
-            number(index),
+            called[index],
             number(sum(counts)),
             number(counts[index]),
             share(counts[index] / sum(counts), 1) if sum(counts) else "–",
@@ -120,7 +121,7 @@ def accuracy(report: Report) -> pieces.Section:
         pieces.table(
             ("True class", "Answer", "Images"),
             [
-                (number(true), number(said), number(count))
+                (called[true], called[said], number(count))
                 for count, true, said in pairs[:MOST_PAIRS]
             ],
             "Most frequent mistakes",
