@@ -23,6 +23,7 @@ from sbnn_hw import netlist
 from sbnn_hw.boards.host import host_files
 from sbnn_hw.boards.vivado import check_project
 from sbnn_hw.cli import main
+from sbnn_hw.data.input_format import FILES as INPUT_FORMAT
 from sbnn_hw.hardware import Folder
 from sbnn_hw.report import Report, render
 
@@ -70,7 +71,7 @@ def test_a_build_leaves_all_its_files(built, model, capsys):
     names = {path.name for path in built.iterdir() if not path.name.startswith(".")}
     assert names == {
         *("network.sbnn", "top.v", "top_axi.v", "design.json", "tests", "agreement.json"),
-        *("board", "host", "report.json", "report.html"),
+        *("board", "host", "report.json", "report.html", *INPUT_FORMAT),
     }
     design = Folder(built).load()[2]
     host = {path.name: path.read_text() for path in (built / "host").iterdir()}
