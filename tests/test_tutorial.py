@@ -14,7 +14,7 @@ PAGE = ROOT / "docs/tutorial.ipynb"
 GOOD = r"(?:8[5-9]|9\d|100)\.\d%"
 #: How the lines end in which the notebook claims something, by the cell that prints them.
 CLAIMS = [
-    r"images of 16×16×1, integers of 8 bits\n",
+    r"images of 16×16×1 with values from \d+ to \d+, integers of 8 bits\n",
     r"connections [\d,]+ of [\d,]+ possible ones\n",
     rf"accuracy {GOOD} on 120 test pictures\nPyTorch and the integers agree on 120 of 120\n",
     rf"120 pictures simulated, 0 differ from the netlist\naccuracy of the hardware: {GOOD}\n.*",

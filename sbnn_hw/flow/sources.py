@@ -115,7 +115,7 @@ def _modules_in(name: str) -> Iterator[str]:
     if file.name == "__init__.py":
         for path in file.parent.iterdir():
             inner = f"{name}.{path.stem}"
-            if path.name != "__init__.py" and _find(inner) is not None:
+            if path.stem != "__init__" and _find(inner) is not None:
                 yield from _modules_in(inner)
 
 
