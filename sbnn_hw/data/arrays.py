@@ -12,7 +12,7 @@ from sbnn_hw.data.rows import LARGEST, Rows, label_texts
 from sbnn_hw.errors import DataMissing
 from sbnn_hw.files import open_file
 
-__all__ = ["read_npz", "rows_of"]
+__all__ = ["load_arrays", "read_npz", "rows_of"]
 
 Array = npt.NDArray[Any]
 
@@ -22,7 +22,7 @@ _PARTS = {"train": ("x_train", "y_train"), "val": ("x_val", "y_val"), "test": ("
 
 def read_npz(path: Path, options: DataOptions) -> tuple[dict[str, Rows], str]:
     """Return the rows of each part, or of ``all``, and what they are: images, signals, a table."""
-    arrays = _load(path)
+    arrays = load_arrays(path)
     parts = {part: pair for part, pair in _PARTS.items() if pair[0] in arrays}
     if not parts and "x" in arrays:
         parts = {"all": ("x", "y")}
@@ -42,7 +42,7 @@ def read_npz(path: Path, options: DataOptions) -> tuple[dict[str, Rows], str]:
     return rows, kinds.pop()
 
 
-def _load(path: Path) -> dict[str, Array]:
+def load_arrays(path: Path) -> dict[str, Array]:
     try:
         with open_file(path) as content:
             with zipfile.ZipFile(content) as archive:

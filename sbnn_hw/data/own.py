@@ -316,7 +316,7 @@ def _say(
     if len(meaning.classes) > 6:
         shown.append("…")
     words = {"train": "to train", "val": "to choose by", "test": "to test"}
-    split = ", ".join(f"{len(parts[p]):,} {words[p]}" for p in words if p in parts)
+    split = ", ".join(f"{len(parts[p]):,} {words[p]}" for p in words if len(parts.get(p, ())))
     size = "×".join(map(str, shape))
     what = {
         "images": f"images of {size}",

@@ -6,6 +6,7 @@ import io
 import math
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from sbnn_hw.data.rows import Rows, label_texts
 from sbnn_hw.errors import DataMissing, ToolMissing, UsageError
 from sbnn_hw.files import open_file
 
-__all__ = ["ENDINGS", "read_table"]
+__all__ = ["ENDINGS", "open_text", "read_table"]
 
 ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
 
@@ -33,7 +34,7 @@ LONGEST_CELL = 10_000
 
 def read_table(path: Path, options: DataOptions, dropped: Sequence[str] = ()) -> tuple[Rows, str]:
     """Return the rows of a table, and the name of the column of classes."""
-    header, cells = _parquet(path) if path.suffix == ".parquet" else _text(path, options)
+    header, cells = _parquet(path) if path.suffix in (".parquet", ".pq") else _text(path, options)
     doubled = next((name for name in header if header.count(name) > 1), None)
     if doubled is not None:
         raise DataMissing(f"{path} has two columns called {doubled!r}; rename one")
@@ -107,22 +108,29 @@ def _text(path: Path, options: DataOptions) -> tuple[list[str], list[list[str]]]
 
 def _lines(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """Yield the rows of a file with their numbers; empty ones are passed over."""
+    with open_text(path) as text:
+        reader = csv.reader(text, delimiter=delimiter, strict=True)
+        try:
+            for cells in reader:
+                if any(cell.strip() for cell in cells):
+                    yield reader.line_num, cells
+        except csv.Error as error:
+            raise DataMissing(f"{path}: row {reader.line_num} cannot be read ({error})") from None
+
+
+@contextmanager
+def open_text(path: Path) -> Iterator[io.TextIOWrapper]:
+    """Open a text file, compressed or not; what is wrong with it is an error of the data."""
     try:
         with open_file(path) as content:
             file: Any = gzip.GzipFile(fileobj=content) if path.suffix == ".gz" else content
             # With a byte order mark or without.
             counted = io.BufferedReader(_Counted(file, path))
-            text = io.TextIOWrapper(counted, encoding="utf-8-sig", newline="")
-            reader = csv.reader(text, delimiter=delimiter, strict=True)
-            for cells in reader:
-                if any(cell.strip() for cell in cells):
-                    yield reader.line_num, cells
+            yield io.TextIOWrapper(counted, encoding="utf-8-sig", newline="")
     except FileNotFoundError:
         raise DataMissing(f"There is no table at {path}") from None
     except UnicodeDecodeError:
         raise DataMissing(f"{path} is not UTF-8 text; save it as UTF-8") from None
-    except csv.Error as error:
-        raise DataMissing(f"{path}: row {reader.line_num} cannot be read ({error})") from None
     except (OSError, EOFError, zlib.error) as error:
         raise DataMissing(f"Cannot read {path} ({error}); save it again") from None
 

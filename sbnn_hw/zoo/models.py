@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sbnn_hw.datasets import DATASETS
+from sbnn_hw.data.find import is_known
 from sbnn_hw.errors import ModelRejected, UsageError
 from sbnn_hw.files import read_toml
 
@@ -86,7 +86,7 @@ def read_facts(path: Path) -> Facts:
 
     checkpoint = load_checkpoint(path)
     data, seed = checkpoint.training.get("data"), checkpoint.training.get("seed")
-    if not isinstance(data, str) or data not in DATASETS:
+    if not isinstance(data, str) or not is_known(data):
         raise ModelRejected(
             f"{path} does not name a data set that it was trained on; train it with `sbnn-hw train`"
         )
