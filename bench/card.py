@@ -158,7 +158,8 @@ def main() -> None:
     lines += [f"| {name} | {value} |" for name, value in rows.items()]
     lines += [
         "", f"The epoch was chosen on validation {images} held out from the training set, never on",
-        f"test {images}. This command trained the model, with the versions of `constraints.txt`:", "",
+        f"test {images}. This command trained the model, with the versions of `constraints.txt`:",
+        "",
         "```", command, "```", "",
         *(f"`{Path(training[name]).name}` is {what}." for name, what in needs.items()),
         "`bench/card.py` wrote this card.",

@@ -65,8 +65,8 @@ _ABOUT_MODELS = """## Models
 
 Accuracy is that of the integer network on the whole test set; *bit-exact* tells for how many
 images the hardware gave the same scores. A row of a table counts as an image; `docs/tables.md`
-compares the networks for tables with others. LUTs are the look-up tables of the whole network, from raw
-pixels to the class, counted by Yosys after synthesis. The last two columns compare with a dense
+compares networks for tables with others. LUTs are the look-up tables of the whole network, from
+raw pixels to the class, counted by Yosys after synthesis. The last two columns compare with a dense
 network of the same shape, with weights −1 and +1, made by the same generator. A factor is given
 only where the dense network was trained, so that its accuracy is known.
 """
