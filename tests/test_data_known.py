@@ -224,7 +224,9 @@ def test_flows_are_read_without_what_gives_them_away(tmp_path):
     assert not {"id", "attack_cat", "label"} & set(names)
     # 39 numbers; two protocols, one service besides none, one state.
     assert len(names) == 39 + 2 + 1 + 1
-    (tmp_path / "unsw_nb15/UNSW_NB15_testing-set.csv").write_text("id,label,attack_cat,x\n1,0,a,2\n")
+    (tmp_path / "unsw_nb15/UNSW_NB15_testing-set.csv").write_text(
+        "id,label,attack_cat,x\n1,0,a,2\n"
+    )
     with pytest.raises(DataMissing, match="differ in the column 'ackdat'"):
         find_data("unsw_nb15", root=tmp_path)
 

@@ -225,6 +225,7 @@ def test_noted_numbers_are_still_on_their_page(page):
         ("lut_cost", "docs/lut_cost.md", "docs/bench/lut_cost.json"),
         ("estimate", "docs/explore.md", "docs/bench/estimate.json"),
         ("domain_ablation", "docs/domain_ablation.md", "docs/bench/domain_ablation.json"),
+        ("tabular", "docs/tables.md", "docs/bench/tabular.json"),
         ("cifar_ablation", "docs/cifar_ablation.md", "sbnn_hw/paper/measured.json"),
     ],
 )
