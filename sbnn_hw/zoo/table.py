@@ -235,7 +235,8 @@ def readme_part(results: dict[str, Any], plot: str) -> str:
     columns = ("model", "data", "accuracy", "bit-exact", "LUTs", "images/s at 100 MHz")
     rows = [
         [
-            f"`{entry['name']}`{_marks(entry, results)}",
+            # What was measured earlier is marked where all is told.
+            f"`{entry['name']}`{'ˢ' if entry['signed'] else ''}",
             entry["data"],
             _share(value_of(entry, "accuracy")),
             _agreement(entry),
