@@ -47,7 +47,7 @@ RECIPES = {
     "satimage": "satimage_2k",
     "shuttle": "shuttle_500",
     "vehicle": "vehicle_1k",
-    "vowel": "vowel_1k3",
+    "vowel": "vowel_1k4",
     "dna": "dna_500",
 }
 SEEDS = (0, 1)

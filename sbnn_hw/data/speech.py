@@ -127,9 +127,10 @@ def _mel_bands() -> npt.NDArray[np.float64]:
         return found
 
     frequencies = mel(np.linspace(0, RATE / 2, SPECTRUM // 2 + 1))[:, None]
-    edges = np.linspace(*mel(np.array([LOWEST, HIGHEST])), BANDS + 2)
+    lowest, highest = mel(np.array([LOWEST, HIGHEST])).tolist()
+    edges = np.linspace(lowest, highest, BANDS + 2)
     low, middle, high = edges[:-2], edges[1:-1], edges[2:]
     rising, falling = (frequencies - low) / (middle - low), (high - frequencies) / (high - middle)
-    bands = np.maximum(0, np.minimum(rising, falling))
+    bands: npt.NDArray[np.float64] = np.maximum(0, np.minimum(rising, falling))
     bands[0] = 0  # what does not swing is no sound
     return bands
