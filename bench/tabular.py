@@ -174,8 +174,7 @@ def read_results() -> dict[str, Any]:
 
 
 def _percent(values: list[float]) -> str:
-    """Return shares in percent; equal ones once."""
-    return " / ".join(dict.fromkeys(f"{100 * value:.2f}" for value in values))
+    return " / ".join(f"{100 * value:.2f}" for value in values)
 
 
 def tables(results: dict[str, Any]) -> dict[str, str]:
@@ -189,6 +188,7 @@ def tables(results: dict[str, Any]) -> dict[str, str]:
         published = [
             f"{peer['name']} {peer['numbers']['accuracy']['value']:g} %, "
             f"{peer['numbers']['luts']['value']:,} LUTs"
+            f"{' (other rows test)' if 'by chance' in peer['includes'] else ''}"
             for peer in peers
         ]
         rows.append(
