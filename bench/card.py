@@ -10,8 +10,9 @@ there, if it is the same network's.
 import argparse
 from pathlib import Path
 
-from sbnn_hw import datasets
 from sbnn_hw.bops import count, entropy
+from sbnn_hw.data.find import find_data
+from sbnn_hw.data.own import Known
 from sbnn_hw.files import write_text
 from sbnn_hw.netlist import Encode, Network
 from sbnn_hw.rtl_gen.design import generate
@@ -89,8 +90,10 @@ def main() -> None:
         _require_recipe(path, args.recipe)
     network = fold_checkpoint(args.model).network
     training, metrics, counts = checkpoint.training, checkpoint.metrics, count(network)
-    dataset = datasets.find(training["data"])
+    known = Known.of(network.meaning, network.input)
+    dataset = find_data(training["data"], known=known, root=args.data_root)
     test = dataset.load("test", args.data_root)
+    images = "images" if known is None else "rows"
     accuracy = network.accuracy(test.pixels, test.labels)
     ones, weights = metrics["ones"], metrics["weights"]
     xis = ", ".join(f"{layer.xi}/2^{layer.k}" for layer in counts.layers if layer.kind != "scores")
@@ -111,8 +114,12 @@ def main() -> None:
     encoder = network.stages[0].operation
     sees = "8-bit pixels"
     if isinstance(encoder, Encode):
-        at = ", ".join(map(str, encoder.thresholds[0]))
-        sees = f"{checkpoint.config.encoder or 'threshold'} encoder, thresholds {at}"
+        sees = f"{checkpoint.config.encoder or 'threshold'} encoder, "
+        levels = encoder.thresholds
+        if (levels == levels[0]).all():
+            sees += f"thresholds {', '.join(map(str, levels[0]))}"
+        else:
+            sees += f"{levels.shape[1]} thresholds for each of {len(levels)} columns"
     dense = training["domain"] == "bnn"
     others = [load_checkpoint(path) for path in args.beside]
     networks = [fold_checkpoint(path).network for path in args.beside]
@@ -122,7 +129,7 @@ def main() -> None:
     given = "".join(f" --{name} {Path(training[name]).name}" for name in needs)
     command = f"sbnn-hw train --recipe {args.recipe}{root}{given} --out {args.model.name}"
     rows = {
-        "data": f"{training['data']}, {len(test):,} test images",
+        "data": f"{training['data']}, {len(test):,} test {images}",
         "topology": f"{training['model']}, {sees}",
         "domain": domain,
         "sparsity by": "" if dense else by[training["method"]],
@@ -150,8 +157,9 @@ def main() -> None:
     lines = [f"# {args.model.stem}", "", INTRODUCTION, "", "| | |", "|---|---|"]
     lines += [f"| {name} | {value} |" for name, value in rows.items()]
     lines += [
-        "", "The epoch was chosen on validation images held out from the training set, never on",
-        "test images. This command trained the model, with the versions of `constraints.txt`:", "",
+        "", f"The epoch was chosen on validation {images} held out from the training set, never on",
+        f"test {images}. This command trained the model, with the versions of `constraints.txt`:",
+        "",
         "```", command, "```", "",
         *(f"`{Path(training[name]).name}` is {what}." for name, what in needs.items()),
         "`bench/card.py` wrote this card.",

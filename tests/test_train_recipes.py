@@ -9,6 +9,7 @@ from made_up import cifar10, cifar100, image_folder, state_dict
 
 from sbnn_hw import datasets
 from sbnn_hw.cli import main
+from sbnn_hw.data.known import KNOWN
 from sbnn_hw.errors import ModelRejected
 from sbnn_hw.train import TrainConfig, load_checkpoint
 from sbnn_hw.train.blocks import RealConv2d
@@ -46,7 +47,7 @@ def config_of(name):
 
 
 def test_the_papers_rows_are_all_there():
-    zoo = ("digits", "mnist_", "fashion_", "cifar10_pixel_")
+    zoo = ("digits", "mnist_", "fashion_", "cifar10_pixel_", *KNOWN)
     assert {name for name in list_recipes() if not name.startswith(zoo)} == set(PAPER)
     assert len(PAPER) == 24
     assert all(len(line) <= 110 and line for line in describe_recipes().values())

@@ -15,6 +15,7 @@ from random_models import scramble
 
 from sbnn_hw.bops import count
 from sbnn_hw.cli import main
+from sbnn_hw.data.tabular import TABLES
 from sbnn_hw.errors import OutputRefused, UsageError
 from sbnn_hw.netlist import Layer
 from sbnn_hw.pareto.picture import make_figure, text_box
@@ -34,7 +35,14 @@ from sbnn_hw.zoo.dense import Dense, measure_dense
 from sbnn_hw.zoo.densify import dense_layer, densify
 from sbnn_hw.zoo.earlier import add_to, read_earlier
 from sbnn_hw.zoo.hardware import simulated
-from sbnn_hw.zoo.models import find_models, hardware_of, hardware_options, is_routed, read_facts
+from sbnn_hw.zoo.models import (
+    find_models,
+    hardware_of,
+    hardware_options,
+    has_dense,
+    is_routed,
+    read_facts,
+)
 from sbnn_hw.zoo.network import model_facts
 from sbnn_hw.zoo.numbers import number
 from sbnn_hw.zoo.picture import draw, points_of
@@ -161,6 +169,25 @@ def test_a_model_may_be_left_unrouted(tmp_path):
     assert is_routed(tmp_path / "c.pt")
     with pytest.raises(UsageError, match=r"b may choose input, .*, not ecp5 = 0$"):
         is_routed(tmp_path / "b.pt")
+
+
+def test_a_model_may_have_no_dense_network_beside_it(tmp_path):
+    (tmp_path / "hardware.toml").write_text("[a]\ndense = false\nshare = 9\n[b]\ndense = 0\n")
+    assert hardware_of(tmp_path / "a.pt") == {"share": 9}
+    assert not has_dense(tmp_path / "a.pt")
+    assert has_dense(tmp_path / "c.pt")
+    with pytest.raises(UsageError, match=r"b may choose input, .*, not dense = 0$"):
+        has_dense(tmp_path / "b.pt")
+
+
+def test_networks_for_tables_have_rows_and_no_place_in_the_picture():
+    stored = json.loads(STORED.read_text())
+    of_tables = [entry for entry in stored["models"] if entry["data"] in TABLES]
+    assert {entry["data"] for entry in of_tables} == set(TABLES)
+    for entry in of_tables:
+        assert entry["numbers"]["images_equal"]["value"] == entry["images"]
+        assert entry["numbers"]["images_equal_with_stalls"]["value"] > 0
+    assert not {entry["data"] for entry in of_tables} & {p.data for p in points_of(stored)}
 
 
 # Beside what others published
@@ -397,8 +424,11 @@ def test_readme_is_what_was_measured():
     assert {entry["name"] for entry in stored["models"]} == {
         path.stem for path in (ROOT / "models").glob("*.pt") if not read_facts(path).dense
     }
-    # All by the same code and tools: nothing is marked as earlier.
-    assert {entry["measured_by"] for entry in stored["models"]} == {stored["measured_by"]}
+    # What other code or tools measured is marked, and nothing else.
+    text = (STORED.parent / "bench.md").read_text(encoding="utf-8")
+    for entry in stored["models"]:
+        marks = re.search(rf"^\| `{entry['name']}`(ˢ?)(ᵉ?) \|", text, re.M)
+        assert bool(marks[2]) == (entry["measured_by"] != stored["measured_by"])
 
 
 #: Models whose Verilog is made in a few seconds.

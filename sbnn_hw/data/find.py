@@ -4,17 +4,22 @@ import difflib
 from pathlib import Path
 from typing import Any
 
+from sbnn_hw.data.known import KNOWN, open_known
 from sbnn_hw.data.options import DataOptions
 from sbnn_hw.data.own import Known, OwnData, is_own, open_own
-from sbnn_hw.data.tabular import TABLES, open_known_table
 from sbnn_hw.datasets import DATASETS, Dataset
 from sbnn_hw.errors import UsageError
 from sbnn_hw.netlist import Network
 
-__all__ = ["KINDS", "find_data", "open_data"]
+__all__ = ["KINDS", "find_data", "is_known", "open_data"]
 
 #: What may be named, in words.
-KINDS = f"{', '.join((*DATASETS, *TABLES))}; or a folder of pictures, an .npz file, or a table"
+KINDS = f"{', '.join((*DATASETS, *KNOWN))}; or a folder of pictures, an .npz file, or a table"
+
+
+def is_known(name: str) -> bool:
+    """Tell whether a data set is known by that name."""
+    return name in DATASETS or name in KNOWN
 
 
 def open_data(
@@ -65,16 +70,16 @@ def find_data(
     """
     options = options or DataOptions()
     # A folder that has the name of a data set is ./NAME.
-    if name not in DATASETS and name not in TABLES and is_own(name):
+    if not is_known(name) and is_own(name):
         return open_own(name, options, known)
-    if name in DATASETS or name in TABLES:
+    if is_known(name):
         for field, value in vars(options).items():
             if value != getattr(DataOptions(), field):
                 raise UsageError(
                     f"{name} is a known data set, for which --{field.replace('_', '-')} means "
                     f"nothing; omit it"
                 )
-        return DATASETS[name] if name in DATASETS else open_known_table(name, root, known)
-    near = difflib.get_close_matches(name, [*DATASETS, *TABLES], 1)
+        return DATASETS[name] if name in DATASETS else open_known(name, root, known)
+    near = difflib.get_close_matches(name, [*DATASETS, *KNOWN], 1)
     hint = f" (did you mean {near[0]}?)" if near else ""
     raise UsageError(f"Data set must be one of {KINDS}, not {name!r}{hint}")

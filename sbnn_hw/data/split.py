@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["split_rows"]
+__all__ = ["fold_rows", "split_rows"]
 
 Places = npt.NDArray[np.int64]
 
@@ -30,3 +30,18 @@ def split_rows(
             part.append(chosen)
     train, validate, held = (np.sort(np.concatenate(part)) for part in parts)
     return train, validate, held
+
+
+def fold_rows(labels: npt.NDArray[np.str_], count: int, seed: int) -> list[tuple[Places, Places]]:
+    """Return, for each of ``count`` folds, the places of the rows to train on and to test with.
+
+    Every row tests once. Classes are spread evenly over the folds, by chance.
+    """
+    fold = np.empty(len(labels), np.int64)
+    first = 0
+    for number, name in enumerate(np.unique(labels)):
+        places = np.random.default_rng([seed, number]).permutation(np.flatnonzero(labels == name))
+        # The next class begins where this one ends, so that folds are as large as one another.
+        fold[places] = (first + np.arange(len(places))) % count
+        first += len(places)
+    return [(np.flatnonzero(fold != n), np.flatnonzero(fold == n)) for n in range(count)]

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sbnn_hw import datasets, netlist
+from sbnn_hw import netlist
 from sbnn_hw.boards.clocks import levels_for, plan_clock
 from sbnn_hw.boards.fit import need
 from sbnn_hw.boards.table import Board
-from sbnn_hw.data.find import find_data
+from sbnn_hw.data.find import find_data, is_known
 from sbnn_hw.data.input_format import FILES as INPUT_FORMAT
 from sbnn_hw.data.input_format import describe_input
 from sbnn_hw.data.own import Known, OwnData, is_own
-from sbnn_hw.data.tabular import TABLES
 from sbnn_hw.datasets import Images
 from sbnn_hw.errors import DataMissing, ModelRejected, ToolMissing
 from sbnn_hw.files import write_text
@@ -93,8 +92,7 @@ def _trained_on(model: Path) -> str | None:
     name = load_checkpoint(model).training.get("data")
     if not isinstance(name, str):
         return None
-    known = name in datasets.DATASETS or name in TABLES
-    return name if known or (is_own(name) and Path(name).exists()) else None
+    return name if is_known(name) or (is_own(name) and Path(name).exists()) else None
 
 
 def choose_images(

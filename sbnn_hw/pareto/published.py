@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from sbnn_hw.datasets import DATASETS
+from sbnn_hw.data.find import is_known
 from sbnn_hw.errors import UsageError
 from sbnn_hw.files import read_toml
 
@@ -50,8 +50,8 @@ def _peer(entry: dict[str, Any], sources: dict[str, Any], path: Path) -> dict[st
     source = sources.get(entry["source"])
     if not isinstance(source, dict) or source.keys() != {"title", "where"}:
         raise UsageError(f"{where} must name a source with title and where")
-    if entry["data"] not in DATASETS:
-        raise UsageError(f"{where} must name a data set of {', '.join(DATASETS)}")
+    if not is_known(entry["data"]):
+        raise UsageError(f"{where} must name a known data set, not {entry['data']!r}")
     given = [key for key in NUMBERS if key in entry]
     for key in given:
         value = entry[key]

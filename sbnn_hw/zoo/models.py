@@ -17,6 +17,7 @@ __all__ = [
     "find_models",
     "hardware_of",
     "hardware_options",
+    "has_dense",
     "is_routed",
     "read_facts",
 ]
@@ -24,8 +25,8 @@ __all__ = [
 #: In the models' folder; a table for each that is built otherwise than `sbnn-hw generate` does.
 HARDWARE = "hardware.toml"
 
-#: Not of the hardware, but of what is measured of it.
-_ROUTED = "ecp5"
+#: Not of the hardware, but of what is measured of it, and beside it.
+_ROUTED, _DENSE = "ecp5", "dense"
 
 _CHOICES: dict[str, type] = {
     "input": str,
@@ -35,6 +36,7 @@ _CHOICES: dict[str, type] = {
     "scores": bool,
     "levels_per_stage": int,
     _ROUTED: bool,
+    _DENSE: bool,
 }
 
 
@@ -109,7 +111,7 @@ def read_facts(path: Path) -> Facts:
 
 def hardware_of(path: Path) -> dict[str, Any]:
     """Return the choices of hardware for a model, from the file next to it, if there is one."""
-    return {key: value for key, value in _chosen(path).items() if key != _ROUTED}
+    return {key: value for key, value in _chosen(path).items() if key not in (_ROUTED, _DENSE)}
 
 
 def hardware_options(path: Path) -> "Options":
@@ -122,6 +124,11 @@ def hardware_options(path: Path) -> "Options":
 def is_routed(path: Path) -> bool:
     """Return whether a model is placed and routed; the file next to it may say that it is not."""
     return bool(_chosen(path).get(_ROUTED, True))
+
+
+def has_dense(path: Path) -> bool:
+    """Return whether a dense network is measured beside a model; the file may say that none is."""
+    return bool(_chosen(path).get(_DENSE, True))
 
 
 def _chosen(path: Path) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from sbnn_hw.datasets import DATASETS
 from sbnn_hw.pareto.picture import draw_points
 from sbnn_hw.pareto.points import Point, points_of_peers
 from sbnn_hw.zoo.numbers import value_of
@@ -16,7 +17,7 @@ def draw(results: dict[str, Any], stem: Path) -> list[Path]:
 
 
 def points_of(results: dict[str, Any]) -> list[Point]:
-    """Return every network that has a place in the picture."""
+    """Return every network that has a place in the picture: those for images."""
     found = []
     for entry in results["models"]:
         luts = value_of(entry, "luts")
@@ -29,4 +30,6 @@ def points_of(results: dict[str, Any]) -> list[Point]:
         luts, kind = value_of(entry, "luts"), "untrained" if accuracy is None else "dense"
         percent = None if accuracy is None else 100 * accuracy
         found.append(Point(entry["name"], entry["data"], kind, luts, percent))
-    return found + points_of_peers(results["published"])
+    found += points_of_peers(results["published"])
+    # Networks for tables have a page of their own.
+    return [point for point in found if point.data in DATASETS]

@@ -17,7 +17,7 @@ from sbnn_hw.hardware import VERILOG
 from sbnn_hw.pareto.published import load_peers
 from sbnn_hw.zoo.dense import Dense, dense_beside, measure_dense, prepare_dense
 from sbnn_hw.zoo.hardware import count_xc7, rates, route_ecp5, simulated, toggles
-from sbnn_hw.zoo.models import Facts, hardware_options, is_routed
+from sbnn_hw.zoo.models import Facts, hardware_options, has_dense, is_routed
 from sbnn_hw.zoo.network import measure_accuracy, model_facts, open_model
 from sbnn_hw.zoo.numbers import Number
 from sbnn_hw.zoo.setup import Setup, measured_by
@@ -63,13 +63,15 @@ def run_bench(paths: Sequence[Path], setup: Setup) -> tuple[dict[str, Any], list
         except SbnnError as error:
             fail(path, error)
             continue
+        entry["dense"] = None
+        if not has_dense(path):
+            continue
         try:
             dense = _matching(own, trained) or dense_beside(path, setup)
             found = measure_dense(dense, setup, hardware_options(path))
             references[found["id"]] = found
             entry["dense"] = found["id"]
         except SbnnError as error:
-            entry["dense"] = None
             entry["problems"].append({"step": "dense", "error": error.sentence})
             errors.append(error)
     results = {

@@ -64,8 +64,9 @@ This page is written by the command. `docs/bench.md` explains how each number is
 _ABOUT_MODELS = """## Models
 
 Accuracy is that of the integer network on the whole test set; *bit-exact* tells for how many
-images the hardware gave the same scores. LUTs are the look-up tables of the whole network, from raw
-pixels to the class, counted by Yosys after synthesis. The last two columns compare with a dense
+images the hardware gave the same scores. A row of a table counts as an image; `docs/tables.md`
+compares networks for tables with others. LUTs are the look-up tables of the whole network, from
+raw pixels to the class, counted by Yosys after synthesis. The last two columns compare with a dense
 network of the same shape, with weights −1 and +1, made by the same generator. A factor is given
 only where the dense network was trained, so that its accuracy is known.
 """
@@ -234,7 +235,8 @@ def readme_part(results: dict[str, Any], plot: str) -> str:
     columns = ("model", "data", "accuracy", "bit-exact", "LUTs", "images/s at 100 MHz")
     rows = [
         [
-            f"`{entry['name']}`{_marks(entry, results)}",
+            # What was measured earlier is marked where all is told.
+            f"`{entry['name']}`{'ˢ' if entry['signed'] else ''}",
             entry["data"],
             _share(value_of(entry, "accuracy")),
             _agreement(entry),
