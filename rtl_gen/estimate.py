@@ -10,8 +10,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sbnn_hw.cost.prices import SEARCHED
+from sbnn_hw.errors import naming
 from sbnn_hw.netlist import INPUT, Network
-from sbnn_hw.rtl_gen.candidate import ESTIMATES, Arrival, Place, candidates_of, choose
+from sbnn_hw.rtl_gen.candidate import (
+    ESTIMATES, Arrival, Place, candidates_of, choose, require_hardware,
+)
 from sbnn_hw.rtl_gen.lower import comes_by_pixels
 from sbnn_hw.rtl_gen.options import Options
 
@@ -62,6 +65,8 @@ def estimate(network: Network, family: str, *, searched: int = SEARCHED) -> Esti
             stage, network.edge_from(source), network.edge_from(number), arrival,
             network.read[number], options,
         )
+        with naming(f"Stage {stage.name}: "):
+            require_hardware(place)
         if (known := ESTIMATES.get(stage.operation.kind)) is not None:
             found = known(place, searched)
             arrivals[number] = replace(arrival, between=found.between, gathered=None)

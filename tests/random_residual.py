@@ -117,7 +117,10 @@ def random_shortcut(rng, graph, stream, channels, shape):
     edge = graph.edges[stream]
     if edge.shape[:2] != shape and channels in (edge.channels, 2 * edge.channels) and rng.random() < 0.6:
         pooled = graph.add(SumPool2d(Window((2, 2), (2, 2)), ceil=True), stream)
-        stream = pooled if channels == edge.channels else graph.add(Concat(2), pooled, pooled)
+        other = pooled
+        if rng.random() < 0.5:
+            other = graph.add(random_affine(rng, graph.edges[pooled], bits=5), pooled)
+        stream = other if channels == edge.channels else graph.add(Concat(2), pooled, other)
         if graph.edges[stream].shape == (*shape, channels):
             return stream
     stride = 1 if edge.shape[:2] == shape else 2

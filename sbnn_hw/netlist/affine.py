@@ -10,7 +10,7 @@ from sbnn_hw.errors import ModelRejected
 from sbnn_hw.netlist.edges import Edge
 from sbnn_hw.netlist.form import INTEGERS, TABLE, Array, Schema
 from sbnn_hw.netlist.layer import Int, multiplications
-from sbnn_hw.netlist.operation import Constants, Mask, Operation, Work
+from sbnn_hw.netlist.operation import Constants, Mask, Operation, Work, spare
 from sbnn_hw.netlist.taps import frozen_array
 from sbnn_hw.netlist.wiring import EXACT
 
@@ -193,8 +193,10 @@ class Affine(Operation):
         return self.multipliers.shape[1]
 
     def without(self, unread: Mask, *edges: Edge) -> Self:
-        """Return the operation whose unread channels are constant, as near to 0 as the clamp."""
-        return self._fixed(unread, np.clip(np.zeros(len(unread), np.int64), self.low, self.high))
+        """Return the operation whose unread channels are constant, if the range stays."""
+        low, high = self.reach(*edges)
+        nearest = np.clip(np.zeros(len(low), np.int64), low.min(), high.max())
+        return self._fixed(spare(unread, low, high), nearest)
 
     def _fixed(self, which: Mask, values: Int) -> Self:
         """Return the operation some of whose channels have a value whatever comes.
