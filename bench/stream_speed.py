@@ -61,13 +61,17 @@ def scaled(graph: Graph, rng: np.random.Generator, *sources: int) -> int:
     return graph.add(affine, *sources)
 
 
-def convolution(rng: np.random.Generator, shape: tuple[int, int, int], window: Window, ones: float) -> Sums:
+def convolution(
+    rng: np.random.Generator, shape: tuple[int, int, int], window: Window, ones: float
+) -> Sums:
     """Return a sparse binary convolution with padding of zeros."""
     taps = Taps.from_windows((rng.random(shape) < ones).astype(np.int8))
     return Sums(taps=taps, channels=shape[2], window=window, border="zero")
 
 
-def integers(rng: np.random.Generator, shape: tuple[int, int, int], window: Window, pad: bool) -> Sums:
+def integers(
+    rng: np.random.Generator, shape: tuple[int, int, int], window: Window, pad: bool
+) -> Sums:
     """Return a convolution of eight-bit weights."""
     taps = Taps.from_windows(np.ones(shape, np.int8))
     weights = rng.integers(1, 128, len(taps.indices)) * rng.choice([-1, 1], len(taps.indices))

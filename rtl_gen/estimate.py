@@ -13,7 +13,12 @@ from sbnn_hw.cost.prices import SEARCHED
 from sbnn_hw.errors import naming
 from sbnn_hw.netlist import INPUT, Network
 from sbnn_hw.rtl_gen.candidate import (
-    ESTIMATES, Arrival, Place, candidates_of, choose, require_hardware,
+    ESTIMATES,
+    Arrival,
+    Place,
+    candidates_of,
+    choose,
+    require_hardware,
 )
 from sbnn_hw.rtl_gen.lower import comes_by_pixels
 from sbnn_hw.rtl_gen.options import Options

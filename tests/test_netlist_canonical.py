@@ -24,8 +24,8 @@ from sbnn_hw.netlist import (
     Sums,
     Taps,
     Window,
-    save,
     load,
+    save,
     to_bytes,
 )
 
@@ -185,7 +185,11 @@ def test_the_affine_has_the_least_shifts_and_the_narrowest_clamp():
     edge = Edge((2,), -8, 7)
     given = Affine(multipliers=[[4, 8]], offsets=[3, -3], shift=4, low=-100, high=100)
     found = given.simplified(edge)
-    assert (found.multipliers.tolist(), found.offsets.tolist(), found.shift) == ([[1, 2]], [0, -1], 2)
+    assert (found.multipliers.tolist(), found.offsets.tolist(), found.shift) == (
+        [[1, 2]],
+        [0, -1],
+        2,
+    )
     assert (found.low, found.high) == (-5, 3)
     sloped = replace(
         given, slopes=[6, 2], slope_shift=2, offsets_behind=[1, 3], multipliers=[[4, 8]],
@@ -193,7 +197,11 @@ def test_the_affine_has_the_least_shifts_and_the_narrowest_clamp():
     )  # fmt: skip
     found = sloped.simplified(edge)
     assert (found.slopes.tolist(), found.slope_shift) == ([3, 1], 1)
-    assert (found.multipliers.tolist(), found.offsets.tolist(), found.shift) == ([[1, 2]], [1, 2], 2)
+    assert (found.multipliers.tolist(), found.offsets.tolist(), found.shift) == (
+        [[1, 2]],
+        [1, 2],
+        2,
+    )
     assert found.offsets_behind.tolist() == [0, 0]
     # With an odd offset the sign of t needs every bit.
     odd = replace(sloped, offsets=[5, 8]).simplified(edge)
@@ -235,7 +243,9 @@ def random_neurons(rng, *, linear=False):
     border = "zero" if not linear and bits == 1 and rng.random() < 0.6 else "minus"
     fixed = [1] if xi and rng.random() < 0.4 else []
     allowed = np.flatnonzero(~np.isin(np.arange(wide) % channels, fixed))
-    taps = random_taps(rng, neurons, wide, signed=not xi and rng.random() < 0.6, allowed=[allowed] * neurons)
+    taps = random_taps(
+        rng, neurons, wide, signed=not xi and rng.random() < 0.6, allowed=[allowed] * neurons
+    )
     sums = Sums(
         taps=taps, channels=channels, window=window, xi=xi, k=k, border=border,
         fixed=np.array(fixed, np.int64),

@@ -1,4 +1,4 @@
-"""A stream from one or two others: scaled, shifted, rounded down and clamped, channel by channel."""
+"""A stream from one or two others: scaled, shifted, rounded down and clamped."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -176,7 +176,9 @@ class Affine(Operation):
         edges: list[Edge] = list(constants_and_edges[self.arity :])  # type: ignore[arg-type]
         low, high = self.reach(*edges)
         for channel in np.flatnonzero(np.all([each.known for each in before], axis=0)).tolist():
-            read = [Edge((1,), *[int(each.value[channel])] * 2) for each in before]
+            read = [
+                Edge((1,), int(each.value[channel]), int(each.value[channel])) for each in before
+            ]
             value = self._ends(channel, read)[0]
             low[channel] = high[channel] = min(max(value, self.low), self.high)
         return Constants(low == high, low)
@@ -190,7 +192,7 @@ class Affine(Operation):
     @property
     def droppable(self) -> int:
         """Every channel."""
-        return self.multipliers.shape[1]
+        return len(self.offsets)
 
     def without(self, unread: Mask, *edges: Edge) -> Self:
         """Return the operation whose unread channels are constant, if the range stays."""
@@ -272,9 +274,7 @@ class Affine(Operation):
                     shift=made.shift - by,
                 )
             # A slope of one is none.
-            made = replace(
-                made, slopes=None, offsets_behind=None, offsets=made.offsets + behind
-            )
+            made = replace(made, slopes=None, offsets_behind=None, offsets=made.offsets + behind)
         by = _twos(made.multipliers, made.shift)
         return replace(
             made,

@@ -136,7 +136,7 @@ def _key(kind: str, texts: list[str], arrays: list[bytes]) -> str:
 
 
 def _fused(input: Edge, stages: tuple[Stage, ...]) -> tuple[Stage, ...] | None:
-    """Return the stages in which neurons stand for sums with a threshold; None if there are none."""
+    """Return the stages in which neurons stand for sums with a threshold; None if none do."""
     readers = Counter(source for stage in stages for source in stage.sources)
     edges = _edges(input, stages)
     made = list(stages)

@@ -193,7 +193,7 @@ class Sums(Tapped):
 
     def reads(self, wanted: Mask, edge: Edge) -> tuple[Mask]:
         """Return what is tapped, or where Ξ is not zero all that is counted in pc_N."""
-        neurons = wanted.reshape(-1, len(self.taps)).any(axis=0)
+        neurons: Mask = np.any(wanted.reshape(-1, len(self.taps)), axis=0)
         if self.xi:
             channels = np.ones(edge.channels, bool)
             channels[self.fixed] = False
@@ -210,7 +210,8 @@ class Sums(Tapped):
     def without(self, unread: Mask, edge: Edge) -> Self:
         """Return the sums whose unread neurons have lost their taps, if the range stays."""
         low, high = self.wiring.reach(edge)
-        kept = ~spare(unread, low.min(axis=0), high.max(axis=0))[self.taps.neurons]
+        gone = spare(unread, low.min(axis=0), high.max(axis=0))
+        kept: Mask = np.logical_not(gone[self.taps.neurons])
         weights = None if self.weights is None else self.weights[kept]
         made = replace(self, taps=self.taps.only(kept), weights=weights)
         # Without taps, Ξ·pc_N may reach further than with them.
