@@ -15,6 +15,7 @@ from sbnn_hw.netlist import (
     Edge,
     Encode,
     Flatten,
+    Layer,
     Linear,
     MaxPool2d,
     Network,
@@ -290,6 +291,42 @@ def test_sums_with_a_threshold_are_neurons():
     assert made[Conv2d] > 50
     assert made[Linear] > 25
     assert left > 3
+
+
+@pytest.mark.parametrize("domain", ["zero", "signed", "bnn", "learned"])
+def test_neurons_of_a_fold_come_back_from_their_sums(domain):
+    """Taken apart into sums and encoders, a folded network has the digest that it had."""
+    from random_models import random_convnet, random_mlp
+
+    from sbnn_hw.train import fold_model
+
+    apart = 0
+    for seed, make in ((0, random_mlp), (1, random_mlp), *((n, random_convnet) for n in range(4))):
+        model, shape = make(np.random.default_rng(seed), domain)
+        network = fold_model(model, shape, drop_unread=False).network
+        graph, at = Graph(network.input), {INPUT: INPUT}
+        for number, stage in enumerate(network.stages):
+            layer, source = stage.operation, at[stage.sources[0]]
+            if not isinstance(layer, Layer) or len(layer.thresholds) > 1:
+                at[number] = graph.add(layer, source)
+                continue
+            fields = {
+                n: getattr(layer, n) for n in ("taps", "xi", "k", "fixed", "channels", "groups")
+            }
+            sums = Sums(**fields, window=getattr(layer, "window", None))
+            edge = graph.edges[source]
+            if sums.infer(edge).high < layer.reach(edge)[1].max():
+                # Its windows never lie inside the map as a whole: more is constant than a fold knows.
+                at[number] = graph.add(layer, source)
+                continue
+            sums = graph.add(sums, source)
+            encode = Encode(layer.thresholds.T, layer.flips[:, None])
+            at[number] = graph.add(encode, sums)
+            apart += 1
+        made = graph.finish()
+        assert made.canonical.schema == 1
+        assert made.digest == network.digest
+    assert apart > 1
 
 
 def test_sums_that_something_else_reads_stay():
