@@ -172,6 +172,16 @@ def test_equal_stages_are_one():
     assert same(network, network.canonical, rng)
 
 
+def test_of_equal_stages_what_either_is_read_for_is_built():
+    graph = Graph(Edge.of_bits((3, 3, 2), 4, scan="raster"))
+    one = Affine(multipliers=[[1, 3]], offsets=[0, 0], shift=1, low=-99, high=99)
+    left, right = graph.add(one, -1), graph.add(one, -1)
+    network = tail(graph, graph.add(Concat(2), left, right))
+    first, second, *rest = network.stages
+    stages = (replace(first, absent=[0, 1]), replace(second, absent=[1]), *rest)
+    assert replace(network, stages=stages).canonical.stages[0].absent.tolist() == [1]
+
+
 def test_a_source_that_is_multiplied_by_nothing_is_not_read():
     graph = Graph(Edge.of_bits((3, 3, 1), 4, scan="raster"))
     pooled = graph.add(MaxPool2d(Window((3, 3), (1, 1), (1, 1)), np.zeros(1, bool)), -1)

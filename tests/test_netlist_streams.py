@@ -23,6 +23,7 @@ from sbnn_hw.netlist import (
     Edge,
     Encode,
     Flatten,
+    Linear,
     MaxPool2d,
     Network,
     Scores,
@@ -152,6 +153,19 @@ def test_wide_sums_are_exact_in_every_type():
             row = weights[8 * neuron : 8 * neuron + 8].tolist()
             exact = sum(w * v for w, v in zip(row, x[image].tolist(), strict=True))
             assert int(found[image, neuron]) == exact
+
+
+def test_layers_beyond_floats_are_exact():
+    """A layer may have sums of up to 60 bits, which no float has."""
+    high = (1 << 57) - 1
+    edge = Edge((4,), 0, high)
+    taps = Taps.from_dense(np.array([[1, 1, 1, 0]]))
+    x = np.array([[high, high, 1, 0], [high, high, 2, 0], [high, high, 3, 0]])
+    layer = Linear(
+        taps=taps, xi=0, k=0, thresholds=[[2 * high + 2]], flips=[False], fixed=np.zeros(0, int)
+    )
+    layer.infer(edge)
+    assert layer.compute(x, edge).ravel().tolist() == [0, 1, 1]
 
 
 # Proofs of ranges
@@ -567,3 +581,39 @@ def test_hardware_and_export_refuse_streams():
     for network in cases.values():
         with pytest.raises(ModelRejected, match=r"^Stage \w+: the operation '\w+'[\w ]* cannot be"):
             export_network(network)
+
+
+def test_pools_are_torchs():
+    """Averages of 2×2 in ceil mode, times four, and maxima with padding, on integers."""
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    for height, width in ((4, 4), (5, 7), (1, 3), (2, 5)):
+        x = rng.integers(-128, 128, (3, height, width, 2))
+        edge = Edge((height, width, 2), -128, 127, "raster")
+        there = torch.tensor(x.transpose(0, 3, 1, 2), dtype=torch.float64)
+        average = torch.nn.functional.avg_pool2d(there, 2, 2, ceil_mode=True)
+        found = SumPool2d(Window((2, 2), (2, 2)), ceil=True).compute(x, edge)
+        assert np.array_equal(found, (4 * average).numpy().transpose(0, 2, 3, 1))
+        most = torch.nn.functional.max_pool2d(there, 3, 2, padding=1)
+        found = MaxPool2d(Window((3, 3), (2, 2), (1, 1)), [False] * 2).compute(x, edge)
+        assert np.array_equal(found, most.numpy().transpose(0, 2, 3, 1))
+
+
+def test_sums_are_torchs_convolutions():
+    """Weights 2^k·w01 + Ξ on −1, 0 and 1, in float64: what a model in evaluation mode computes."""
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(1)
+    for xi, k in ((0, 0), (-1, 1), (-37, 8), (5, 3)):
+        ones = rng.random((6, 9, 4)) < 0.3
+        window = Window((3, 3), (2, 2), (1, 1))
+        made = Sums(
+            taps=Taps.from_windows(ones), channels=4, window=window, xi=xi, k=k, border="zero"
+        )
+        bits = rng.integers(0, 2, (5, 7, 6, 4))
+        weights = (ones * 2.0**k + xi).reshape(6, 3, 3, 4).transpose(0, 3, 1, 2)
+        wanted = torch.nn.functional.conv2d(
+            torch.tensor(2.0 * bits.transpose(0, 3, 1, 2) - 1), torch.tensor(weights), stride=2,
+            padding=1,
+        )  # fmt: skip
+        found = made.compute(bits, Edge((7, 6, 4), scan="raster"))
+        assert np.array_equal(found, wanted.numpy().transpose(0, 2, 3, 1))
