@@ -20,7 +20,7 @@ from sbnn_hw.rtl_gen.parts.tables import Function, Tables
 
 __all__ = [
     "ESTIMATES", "Arrival", "Candidate", "Estimated", "Place", "candidates_of", "choose",
-    "estimates", "gather", "realises",
+    "estimates", "gather", "realises", "require_hardware",
 ]
 
 Op = TypeVar("Op", bound=Operation)
@@ -221,11 +221,25 @@ def gather(place: Place) -> dict[str, Part]:
     return {name: Gather(edge.size // edge.channels, edge.channels * edge.bits, place.family)}
 
 
-def candidates_of(place: Place) -> list[Candidate]:
-    """Return the ways to build a stage."""
+#: Operations whose hardware is for bits and pixels alone: netlists of the first schema.
+_WITHOUT_STREAMS = ("encode", "max_pool2d", "scores")
+
+
+def require_hardware(place: Place) -> None:
+    """Refuse a stage that no hardware is generated for."""
     kind = place.stage.operation.kind
     if kind not in _REALISATIONS:
         raise ModelRejected(f"no hardware is generated for the operation {kind!r}")
+    if kind in _WITHOUT_STREAMS and place.stage.operation.needs(place.edge) > 1:
+        raise ModelRejected(
+            f"no hardware is generated for the operation {kind!r} on integer streams"
+        )
+
+
+def candidates_of(place: Place) -> list[Candidate]:
+    """Return the ways to build a stage."""
+    require_hardware(place)
+    kind = place.stage.operation.kind
     realisation = _REALISATIONS[kind]
     before = {} if realisation.gathers else gather(place)
     return [

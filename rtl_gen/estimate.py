@@ -13,7 +13,13 @@ from sbnn_hw.cost.cost import Cost
 from sbnn_hw.cost.prices import SEARCHED
 from sbnn_hw.errors import naming
 from sbnn_hw.netlist import INPUT, Network
-from sbnn_hw.rtl_gen.candidate import ESTIMATES, Arrival, candidates_of, choose
+from sbnn_hw.rtl_gen.candidate import (
+    ESTIMATES,
+    Arrival,
+    candidates_of,
+    choose,
+    require_hardware,
+)
 from sbnn_hw.rtl_gen.lower import comes_by_pixels, place_of, require_chain
 from sbnn_hw.rtl_gen.options import Options
 
@@ -63,6 +69,7 @@ def estimate(network: Network, family: str, *, searched: int = SEARCHED) -> Esti
         place = place_of(network, number, arrivals, options)
         arrival = place.arrival
         with naming(f"Stage {stage.name}: "):
+            require_hardware(place)
             if (known := ESTIMATES.get(stage.operation.kind)) is not None:
                 found = known(place, searched)
                 costs[stage.name] = found.cost

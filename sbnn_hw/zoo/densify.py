@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sbnn_hw.errors import ModelRejected
-from sbnn_hw.fold.canonical import fewer_taps
 from sbnn_hw.netlist import Edge, Layer, Network, Scores, Stage, Taps
+from sbnn_hw.netlist.layer_form import fewer_taps
 
 __all__ = ["dense_layer", "densify"]
 
