@@ -9,8 +9,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from sbnn_hw.errors import ModelRejected
+from sbnn_hw.train.integers import Repeat, StreamNorm
 from sbnn_hw.train.layers import SignActivation
-from sbnn_hw.train.norm import BatchNorm
+from sbnn_hw.train.streams import Stream
 
 if TYPE_CHECKING:
     from sbnn_hw.train.models import ModelConfig
@@ -82,18 +84,34 @@ class IRNetBlock(nn.Module):
         # The hardtanh behind the first batch norm changes no sign: it is in the gradient alone.
         self.sign2 = SignActivation(gradient, within_one=True)
         self.conv2 = config.binary_conv(outputs, outputs, 3, 1)
-        self.bn2 = config.norm(outputs)
-        self.shortcut = _projection(inputs, outputs, stride) if stride != 1 else nn.Identity()
+        self.bn2 = config.stream_norm(outputs, within_one=True)
+        self.shortcut = _projection(config, inputs, outputs, stride)
 
     def forward(self, x: Tensor) -> Tensor:
         out = self.bn1(self.conv1(self.sign1(x)))
-        out = self.bn2(self.conv2(self.sign2(out)))
+        out = self.conv2(self.sign2(out))
+        if isinstance(self.bn2, StreamNorm):
+            return self.bn2(out, self.shortcut(x))  # type: ignore[no-any-return]
         # In place: neither the batch norm nor hardtanh needs what it gave to go back.
-        return F.hardtanh(out.add_(self.shortcut(x)), inplace=True)
+        return F.hardtanh(self.bn2(out).add_(self.shortcut(x)), inplace=True)
 
 
-def _projection(inputs: int, outputs: int, stride: int) -> nn.Sequential:
-    return nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), BatchNorm(outputs))
+def _projection(config: "ModelConfig", inputs: int, outputs: int, stride: int) -> nn.Module:
+    if stride == 1 or config.shortcut == "duplicate":
+        return _weightless(config, inputs, outputs, stride)
+    conv = config.real_conv(inputs, outputs, 1, stride, 0)
+    return nn.Sequential(conv, config.stream_norm(outputs, scale="learned"))
+
+
+def _weightless(config: "ModelConfig", inputs: int, outputs: int, stride: int) -> nn.Module:
+    if stride == 1:
+        return nn.Identity()
+    if outputs % inputs:
+        raise ModelRejected(
+            f"Shortcuts without weights (--shortcut duplicate) need channels that are multiples "
+            f"of those before, not {outputs} behind {inputs}; use another --width"
+        )
+    return nn.Sequential(_mean_of_four(), Repeat(outputs // inputs))
 
 
 def _mean_of_four() -> nn.AvgPool2d:
@@ -101,14 +119,11 @@ def _mean_of_four() -> nn.AvgPool2d:
     return nn.AvgPool2d(2, 2, ceil_mode=True)
 
 
-def _pooled_projection(inputs: int, outputs: int, stride: int) -> nn.Module:
-    if stride == 1:
-        return nn.Identity()
-    return nn.Sequential(
-        _mean_of_four(),
-        nn.Conv2d(inputs, outputs, 1, bias=False),
-        BatchNorm(outputs),
-    )
+def _pooled_projection(config: "ModelConfig", inputs: int, outputs: int, stride: int) -> nn.Module:
+    if stride == 1 or config.shortcut == "duplicate":
+        return _weightless(config, inputs, outputs, stride)
+    conv = config.real_conv(inputs, outputs, 1, 1, 0)
+    return nn.Sequential(_mean_of_four(), conv, config.stream_norm(outputs, scale="learned"))
 
 
 class Shift(nn.Module):
@@ -154,12 +169,15 @@ class ReActBlock(nn.Module):
         super().__init__()
         self.sign = RSign(inputs, config.activation or "polynomial")
         self.conv = config.binary_conv(inputs, outputs, 3, stride)
-        self.bn = config.norm(outputs)
-        self.shortcut = _pooled_projection(inputs, outputs, stride)
+        self.bn = config.stream_norm(outputs)
+        self.shortcut = _pooled_projection(config, inputs, outputs, stride)
         self.prelu = RPReLU(outputs)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.prelu(self.bn(self.conv(self.sign(x))) + self.shortcut(x))  # type: ignore[no-any-return]
+        out = self.conv(self.sign(x))
+        if isinstance(self.bn, StreamNorm):
+            return self.bn(out, self.shortcut(x), self.prelu)  # type: ignore[no-any-return]
+        return self.prelu(self.bn(out) + self.shortcut(x))  # type: ignore[no-any-return]
 
 
 class BiRealBlock(nn.Module):
@@ -169,11 +187,14 @@ class BiRealBlock(nn.Module):
         super().__init__()
         self.sign = SignActivation(config.activation or "polynomial")
         self.conv = config.binary_conv(inputs, outputs, 3, stride)
-        self.bn = config.norm(outputs)
-        self.shortcut = _pooled_projection(inputs, outputs, stride)
+        self.bn = config.stream_norm(outputs)
+        self.shortcut = _pooled_projection(config, inputs, outputs, stride)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.bn(self.conv(self.sign(x))) + self.shortcut(x)  # type: ignore[no-any-return]
+        out = self.conv(self.sign(x))
+        if isinstance(self.bn, StreamNorm):
+            return self.bn(out, self.shortcut(x))  # type: ignore[no-any-return]
+        return self.bn(out) + self.shortcut(x)  # type: ignore[no-any-return]
 
 
 class XnorBlock(nn.Module):
@@ -188,11 +209,13 @@ class XnorBlock(nn.Module):
         self.bn2 = config.norm(outputs)
         self.sign2 = SignActivation(gradient)
         self.conv2 = config.binary_conv(outputs, outputs, 3, 1)
-        self.shortcut = _projection(inputs, outputs, stride) if stride != 1 else nn.Identity()
+        self.shortcut = _projection(config, inputs, outputs, stride)
+        self.stream = Stream(config.stream_bits) if config.stream_bits else nn.Identity()
 
     def forward(self, x: Tensor) -> Tensor:
         out = self.conv1(self.sign1(self.bn1(x)))
-        return self.conv2(self.sign2(self.bn2(out))) + self.shortcut(x)  # type: ignore[no-any-return]
+        out = self.conv2(self.sign2(self.bn2(out)))
+        return self.stream(out + self.shortcut(x))  # type: ignore[no-any-return]
 
 
 class ReActMobileBlock(nn.Module):
@@ -209,7 +232,7 @@ class ReActMobileBlock(nn.Module):
         gradient = config.activation or "polynomial"
         self.sign1 = RSign(inputs, gradient)
         self.conv1 = config.binary_conv(inputs, inputs, 3, stride)
-        self.bn1 = config.norm(inputs)
+        self.bn1 = config.stream_norm(inputs)
         self.pool = _mean_of_four() if stride == 2 else nn.Identity()
         self.prelu1 = RPReLU(inputs)
         self.sign2 = RSign(inputs, gradient)
@@ -218,9 +241,13 @@ class ReActMobileBlock(nn.Module):
         )
         self.bn2 = nn.ModuleList(config.norm(inputs) for _ in range(outputs // inputs))
         self.prelu2 = RPReLU(outputs)
+        self.stream = Stream(config.stream_bits) if config.stream_bits else nn.Identity()
 
     def forward(self, x: Tensor) -> Tensor:
-        x = self.prelu1(self.bn1(self.conv1(self.sign1(x))) + self.pool(x))
+        if isinstance(self.bn1, StreamNorm):
+            x = self.bn1(self.conv1(self.sign1(x)), self.pool(x), self.prelu1)
+        else:
+            x = self.prelu1(self.bn1(self.conv1(self.sign1(x))) + self.pool(x))
         signs = self.sign2(x)
         halves = [bn(conv(signs)) + x for conv, bn in zip(self.conv2, self.bn2, strict=True)]
-        return self.prelu2(torch.cat(halves, 1))  # type: ignore[no-any-return]
+        return self.stream(self.prelu2(torch.cat(halves, 1)))  # type: ignore[no-any-return]

@@ -6,7 +6,17 @@ from dataclasses import dataclass
 
 from sbnn_hw.errors import ModelRejected
 
-__all__ = ["BACKBONES", "FORMS", "MODELS", "Convolution", "Topology", "find_topology"]
+__all__ = [
+    "BACKBONES",
+    "FORMS",
+    "MODELS",
+    "Convolution",
+    "Residual",
+    "Topology",
+    "find_residual",
+    "find_topology",
+    "is_backbone",
+]
 
 
 @dataclass(frozen=True)
@@ -65,12 +75,42 @@ BACKBONES = {
     "xnor_resnet18": "XNOR-Net's ResNet-18, for comparison",
 }
 
+
+@dataclass(frozen=True)
+class Residual:
+    """A residual network: a stage for each width, of ``depth`` blocks."""
+
+    widths: tuple[int, ...]
+    depth: int
+
+
 #: The forms that make a model of one's own, with what they mean.
 FORMS = {
     "mlp:256,256": "with hidden layers of these widths",
     "conv:16p,32k5s2,64/256": "with convolutions of these channels (k kernel, s stride, p 2×2 "
     "pool), then hidden layers of the widths after /",
+    "resnet:16,32,64x2": "residual, for hardware: a stage for each width, here of two of IR-Net's "
+    "blocks; each stage but the first halves the map",
 }
+
+
+def is_backbone(name: str) -> bool:
+    """Tell whether a model has real-valued layers and shortcuts, or streams of integers."""
+    return name in BACKBONES or name.startswith("resnet:")
+
+
+def find_residual(name: str) -> Residual | None:
+    """Return what the form ``resnet:…`` describes; None for other names."""
+    kind, colon, form = name.partition(":")
+    if kind != "resnet" or not colon:
+        return None
+    match = re.fullmatch(r"([1-9][0-9]{0,3}(?:,[1-9][0-9]{0,3}){0,7})x([1-9][0-9]?)", form)
+    if match is None:
+        raise ModelRejected(
+            f"Model {name!r} must list up to eight widths and the blocks of a stage, as in "
+            f"resnet:16,32,64x2"
+        )
+    return Residual(tuple(int(width) for width in match[1].split(",")), int(match[2]))
 
 
 def find_topology(name: str) -> Topology:
@@ -86,6 +126,7 @@ def find_topology(name: str) -> Topology:
         return MODELS[name]
     if colon and kind == "mlp":
         raise ModelRejected(f"Model {name!r} must list one width or more, as in mlp:256,256")
+    find_residual(name)
     known = [*MODELS, *BACKBONES]
     near = difflib.get_close_matches(name, known, 1)
     hint = f" (did you mean {near[0]}?)" if near else ""

@@ -32,12 +32,15 @@ from sbnn_hw.train.progress import Progress
 from sbnn_hw.train.schedule import Schedule
 from sbnn_hw.train.sparsity import layers_of, ones_share
 from sbnn_hw.train.state import STATE_FORMAT, damaged, require_same_run
+from sbnn_hw.train.streams import place_streams
 from sbnn_hw.train.validation import Best, accuracy
 
 __all__ = ["Trainer"]
 
 #: Training images on which a neuron must say the same to count as constant.
 IDLE_IMAGES = 10_000
+#: Training images by whose values the fractions of streams are chosen.
+STREAM_IMAGES = 1_000
 #: Training images at whose quantiles the thresholds of columns begin.
 PLACED = 50_000
 
@@ -148,6 +151,7 @@ class Trainer:
         end = (self.epoch + 1) * self.steps_per_epoch
         self.method.settle(end)
         self._recalibrate()
+        self._place_streams()
         replaced = {"replaced": self._replace_idle(end)} if self.config.replace_idle else {}
         self.epoch += 1
         row: dict[str, Any] = {
@@ -213,6 +217,11 @@ class Trainer:
     def _recalibrate(self) -> None:
         if self.config.recalibrate:
             recompute_statistics(self.model, lambda: self._calibration(self.config.recalibrate))
+
+    def _place_streams(self) -> None:
+        """Choose what a unit of each stream stands for; what follows sees other values then."""
+        if place_streams(self.model, lambda: self._calibration(STREAM_IMAGES)):
+            self._recalibrate()
 
     def _replace_idle(self, end: int) -> int:
         """Take away what says nothing, and give what it took to others; return how many neurons."""
