@@ -11,12 +11,13 @@ from sbnn_hw.train.blocks import (
     BiRealBlock,
     IRNetBlock,
     Normalise,
+    RawPixels,
     ReActBlock,
     ReActMobileBlock,
     XnorBlock,
 )
 from sbnn_hw.train.catalogue import find_residual
-from sbnn_hw.train.norm import BatchNorm
+from sbnn_hw.train.integers import MeanOfMap
 
 if TYPE_CHECKING:
     from sbnn_hw.train.models import ModelConfig
@@ -56,6 +57,14 @@ def _stages(
     return inputs
 
 
+def _input(config: "ModelConfig") -> Normalise:
+    return (RawPixels if config.stream_bits else Normalise)(config.normalise)
+
+
+def _pool(config: "ModelConfig") -> nn.Module:
+    return MeanOfMap() if config.stream_bits else nn.AdaptiveAvgPool2d(1)
+
+
 def _start(config: "ModelConfig", width_of_first: int = _WIDTHS[0]) -> OrderedDict[str, nn.Module]:
     """Return the normalisation of pixels and a first convolution for the size of the images."""
     height, width, channels = config.shape
@@ -63,7 +72,7 @@ def _start(config: "ModelConfig", width_of_first: int = _WIDTHS[0]) -> OrderedDi
     outputs = config.scaled(width_of_first)
     kernel, stride, padding = (7, 2, 3) if large else (3, 1, 1)
     return OrderedDict(
-        input=Normalise(config.normalise),
+        input=_input(config),
         conv1=config.first_conv(channels, outputs, kernel, stride, padding),
         bn1=config.stream_norm(outputs, scale="learned"),
     )
@@ -79,10 +88,11 @@ def _resnet(
         )
     layers = _start(config, widths[0])
     features = _stages(config, IRNetBlock, depth, layers, widths)
-    layers["pool"] = nn.AdaptiveAvgPool2d(1)
+    norm = config.class_norm(features)
+    layers["pool"] = _pool(config)
     layers["flatten"] = nn.Flatten()
-    layers["bn2"] = BatchNorm(features)
-    layers["linear"] = config.classifier(features, layers["bn2"])
+    layers["bn2"] = norm
+    layers["linear"] = config.classifier(features, norm)
     return layers
 
 
@@ -95,7 +105,7 @@ def _of_single_blocks(
         layers = _start(config)
         layers["maxpool"] = nn.MaxPool2d(3, 2, 1)
         features = _stages(config, block, depth, layers)
-        layers["pool"] = nn.AdaptiveAvgPool2d(1)
+        layers["pool"] = _pool(config)
         layers["flatten"] = nn.Flatten()
         layers["fc"] = config.classifier(features)
         return layers
@@ -114,7 +124,7 @@ _MOBILE = (
 def _reactnet_a(config: "ModelConfig") -> OrderedDict[str, nn.Module]:
     base = config.scaled(32)
     layers: OrderedDict[str, nn.Module] = OrderedDict(
-        input=Normalise(config.normalise),
+        input=_input(config),
         conv1=config.first_conv(config.shape[2], base, 3, 2, 1),
         bn1=config.stream_norm(base, scale="learned"),
     )
@@ -122,7 +132,7 @@ def _reactnet_a(config: "ModelConfig") -> OrderedDict[str, nn.Module]:
     for number, (multiple, stride) in enumerate(_MOBILE, start=1):
         layers[f"block{number}"] = ReActMobileBlock(config, inputs, base * multiple, stride)
         inputs = base * multiple
-    layers["pool"] = nn.AdaptiveAvgPool2d(1)
+    layers["pool"] = _pool(config)
     layers["flatten"] = nn.Flatten()
     layers["fc"] = config.classifier(inputs)
     return layers

@@ -23,6 +23,7 @@ from sbnn_hw.errors import ModelRejected, naming
 from sbnn_hw.files import opened_model, write_atomically
 from sbnn_hw.netlist.meaning import Meaning
 from sbnn_hw.train.domains import LearnedOnGrid
+from sbnn_hw.train.exact import check, has_integers
 from sbnn_hw.train.layers import SparseBinaryLayer, SparseBinaryScores
 from sbnn_hw.train.models import ModelConfig, build_model
 
@@ -257,6 +258,8 @@ def _fill(model: nn.Sequential, values: object) -> None:
             state[f"{name}.domain.xi"] = torch.tensor(int(numerator) / 2**layer.domain.bits)
     check_state(state, model.state_dict())
     model.load_state_dict(state, assign=True)
+    if has_integers(model):
+        check(model)
     for name, layer in _layers(model).items():
         if isinstance(layer, SparseBinaryScores):
             with naming(f"layer {name}: "):

@@ -11,7 +11,15 @@ from sbnn_hw.train.blocks import STATISTICS, RealConv2d
 from sbnn_hw.train.catalogue import BACKBONES, find_topology, is_backbone
 from sbnn_hw.train.columns import ColumnEncoder
 from sbnn_hw.train.domains import DOMAINS, INITS
-from sbnn_hw.train.integers import IntegerConv2d, IntegerLinear, PixelConv2d, StreamNorm
+from sbnn_hw.train.integers import (
+    ClassNorm,
+    IntegerConv2d,
+    IntegerLinear,
+    PixelConv2d,
+    SignNorm,
+    StreamNorm,
+    SumConv2d,
+)
 from sbnn_hw.train.layers import (
     InputEncoder,
     LearnedEncoder,
@@ -134,6 +142,13 @@ class ModelConfig:
                 raise ModelRejected(
                     f"{field} must be between {allowed[0]} and {allowed[-1]}, not {number!r}"
                 )
+        grid = self.domain != "learned" or self.xi_bits is not None
+        if self.stream_bits and (not grid or self.domain in ("closed_form", "real")):
+            raise ModelRejected(
+                f"Integer streams (stream-bits) need binary weights with ξ on a grid, not the "
+                f"domain {self.domain}{'' if grid else ' without xi-bits'}; use learned with "
+                f"xi-bits, or symmetric, bnn, zero or signed"
+            )
         if self.weight_bits and not self.stream_bits:
             raise ModelRejected("Integer weights (weight-bits) need integer streams (stream-bits)")
         if self.first == "binary" and (self.normalise or self.domain == "real"):
@@ -297,7 +312,8 @@ class ModelConfig:
         padding, value = kernel // 2, self.padding_value or 0
         if self.domain == "real":
             return RealConv2d(inputs, outputs, kernel, stride, padding, value)
-        return SparseBinaryConv2d(
+        kind = SumConv2d if self.stream_bits else SparseBinaryConv2d
+        return kind(
             inputs,
             outputs,
             kernel,
@@ -323,14 +339,24 @@ class ModelConfig:
         default = "alternating" if self.domain == "zero" else "learned"
         return BatchNorm(features, scale=self.norm_scale or default)
 
+    def sign_norm(self, features: int) -> BatchNorm | SignNorm:
+        """Return the batch norm of a backbone in front of a sign."""
+        norm = self.norm(features)
+        return SignNorm(features, scale=norm.scale) if self.stream_bits else norm
+
     def stream_norm(
-        self, features: int, *, scale: str = "", within_one: bool = False
+        self, features: int, *, scale: str = "", within_one: bool = False, slope: bool = False
     ) -> BatchNorm | StreamNorm:
         """Return the batch norm of a backbone in front of what goes on to the next block."""
         scale = scale or self.norm(0).scale
-        if not self.stream_bits:
+        bits = self.stream_bits
+        if not bits:
             return BatchNorm(features, scale=scale)
-        return StreamNorm(features, scale=scale, bits=self.stream_bits, within_one=within_one)
+        return StreamNorm(features, scale=scale, bits=bits, within_one=within_one, slope=slope)
+
+    def class_norm(self, features: int) -> BatchNorm | ClassNorm:
+        """Return the batch norm of a backbone in front of the classifier."""
+        return ClassNorm(features) if self.stream_bits else BatchNorm(features)
 
     def real_conv(
         self, inputs: int, outputs: int, kernel: int, stride: int, padding: int

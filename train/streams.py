@@ -11,9 +11,18 @@ from contextlib import ExitStack
 import torch
 from torch import Tensor, nn
 
+from sbnn_hw.errors import ModelRejected
+from sbnn_hw.train.exact import Values, real_valued
 from sbnn_hw.train.parallel import all_sum
 
-__all__ = ["STREAM_BITS", "WEIGHT_BITS", "Stream", "place_streams", "rounded_weights"]
+__all__ = [
+    "STREAM_BITS",
+    "WEIGHT_BITS",
+    "Stream",
+    "place_streams",
+    "rounded_weights",
+    "weight_scale",
+]
 
 #: The bits that the integers of a stream, and those of real layers' weights, may have.
 STREAM_BITS = range(2, 17)
@@ -49,7 +58,22 @@ class Stream(nn.Module):
         """The largest integer."""
         return (1 << (self.bits - 1)) - 1
 
+    @property
+    def placed(self) -> int:
+        """The fraction, once there is one."""
+        fraction = int(self.fraction)
+        if abs(fraction) > 64:
+            raise ModelRejected("no image has passed its stream yet")
+        return fraction
+
+    @property
+    def values(self) -> Values:
+        """The integers, and what they stand for."""
+        return Values.stream(self.placed, 1 << (self.bits - 1))
+
     def forward(self, x: Tensor) -> Tensor:
+        if x.is_meta:
+            return x  # there is nothing to round
         if int(self.fraction) == UNPLACED:
             self.place(all_sum(self.errors(x.detach())))
         # Few bits of precision hold few bits of an integer.
@@ -101,8 +125,9 @@ def place_streams(model: nn.Module, batches: Callable[[], Iterable[Tensor]]) -> 
     training = model.training
     model.eval()
     with ExitStack() as hooks:
+        hooks.enter_context(real_valued(model))
         for stream in streams:
-            hooks.enter_context(_removed(stream.register_forward_pre_hook(observe)))
+            hooks.callback(stream.register_forward_pre_hook(observe).remove)
         for batch in batches():
             model(batch)
     model.train(training)
@@ -110,17 +135,13 @@ def place_streams(model: nn.Module, batches: Callable[[], Iterable[Tensor]]) -> 
     return any(changed)
 
 
-def _removed(hook: torch.utils.hooks.RemovableHandle) -> ExitStack:
-    stack = ExitStack()
-    stack.callback(hook.remove)
-    return stack
-
-
 def rounded_weights(weight: Tensor, bits: int, *, common: bool = False) -> Tensor:
     """Round weights to integers of some bits times a scale; gradients pass unchanged.
 
     The largest weight of a channel, or with ``common`` of all, is the largest integer.
     """
+    if weight.is_meta:
+        return weight
     most = (1 << (bits - 1)) - 1
     scale = weight_scale(weight.detach(), bits, common=common)
     zeros = torch.zeros_like(scale, dtype=torch.int32)
