@@ -28,6 +28,7 @@ __all__ = [
     "has_integers",
     "real_valued",
     "settle",
+    "stay_real",
 ]
 
 #: Integers up to here are exact in float64.
@@ -58,14 +59,20 @@ class Exact(nn.Module):
 @contextmanager
 def real_valued(model: nn.Module) -> Iterator[None]:
     """Let a model evaluate with real values, rounded as in training."""
-    modules = [module for module in model.modules() if isinstance(module, Exact)]
-    for module in modules:
-        module.exact = False
+    modules = [m for m in model.modules() if isinstance(m, Exact) and m.exact]
+    stay_real(model)
     try:
         yield
     finally:
         for module in modules:
             module.exact = True
+
+
+def stay_real(model: nn.Module) -> None:
+    """Let a model evaluate with real values from now on."""
+    for module in model.modules():
+        if isinstance(module, Exact):
+            module.exact = False
 
 
 def has_integers(model: nn.Module) -> bool:
