@@ -86,7 +86,7 @@ class Stream(nn.Module):
     @torch.no_grad()
     def errors(self, x: Tensor) -> Tensor:
         """Return the sum of squared errors for each fraction that may be chosen."""
-        x = x.float()
+        x = x.float() if x.dtype == torch.bfloat16 else x
         found = [
             (self._rounded(x, self.bits - 1 + further) - x).square().sum().double()
             for further in _FURTHER
@@ -145,9 +145,7 @@ def rounded_weights(weight: Tensor, bits: int, *, common: bool = False) -> Tenso
     most = (1 << (bits - 1)) - 1
     scale = weight_scale(weight.detach(), bits, common=common)
     zeros = torch.zeros_like(scale, dtype=torch.int32)
-    return torch.fake_quantize_per_channel_affine(
-        weight.float(), scale.float(), zeros, 0, -most, most
-    )
+    return torch.fake_quantize_per_channel_affine(weight, scale.float(), zeros, 0, -most, most)
 
 
 def weight_scale(weight: Tensor, bits: int, *, common: bool = False) -> Tensor:
