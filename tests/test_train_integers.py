@@ -89,7 +89,7 @@ def random_model(rng, name, **more):
                 layer.weight[0] = rng.choice((0.0, 1.0))
                 layer.bias.normal_(generator=generator)
             if isinstance(layer, nn.PReLU):
-                layer.weight.normal_(generator=generator)
+                layer.weight.uniform_(-0.4, 1.5, generator=generator)
         for key, value in model.named_parameters():
             if key.endswith((".before.bias", ".behind.bias", ".shift.bias")):
                 value.normal_(generator=generator)
