@@ -168,7 +168,7 @@ def convolve(
     each = weight[0].numel() * height * width * 8
     matrix = weight.double().flatten(1)
     parts = []
-    for images in x.double().split(max(1, _ROOM // max(1, each))):
+    for images in torch.split(x.double(), max(1, _ROOM // max(1, each))):
         if (rows, columns) == (1, 1) and padding == (0, 0):
             windows = images[:, :, :: stride[0], :: stride[1]].flatten(2)
         else:

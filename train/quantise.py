@@ -1,6 +1,6 @@
 """From real-valued streams to integers: a trained backbone becomes one with integer streams."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,16 +12,17 @@ from sbnn_hw.errors import ModelRejected, UsageError, naming
 from sbnn_hw.train.blocks import RealConv2d
 from sbnn_hw.train.checkpoint import Checkpoint
 from sbnn_hw.train.config import XI_BITS
+from sbnn_hw.train.data import TrainingImages
 from sbnn_hw.train.domains import LearnedOnGrid
-from sbnn_hw.train.exact import StreamAffine, has_integers, real_valued, settle
+from sbnn_hw.train.exact import StreamAffine, real_valued, settle
 from sbnn_hw.train.layers import SparseBinaryLayer
 from sbnn_hw.train.models import ModelConfig, build_model
 from sbnn_hw.train.norm import recompute_statistics
 from sbnn_hw.train.streams import Stream, place_streams
 
-__all__ = ["Quantised", "StreamReport", "classes_of", "count_clamped", "quantise"]
+__all__ = ["Measured", "Quantised", "StreamReport", "count_clamped", "measure", "quantise"]
 
-#: Images that are evaluated at a time: integers are held in float64, which takes room.
+#: Images that pass the network at a time: integers are held in float64, which takes room.
 _PART = 250
 
 
@@ -39,7 +40,7 @@ class StreamReport:
 
     name: str
     bits: int
-    #: f: an integer r stands for r·2^−f. None where a shortcut's part has the next one's.
+    #: f: an integer r stands for r·2^−f.
     fraction: int
     clamped: int
     values: int
@@ -49,9 +50,22 @@ class StreamReport:
         return {**vars(self), "share": self.clamped / self.values if self.values else 0.0}
 
 
+@dataclass(frozen=True)
+class Measured:
+    """What integers have changed, on some images."""
+
+    images: int
+    #: Images in their right class, by the real values and by the integers.
+    before: int
+    after: int
+    #: Images that are in another class than before.
+    changed: int
+    streams: tuple[StreamReport, ...]
+
+
 def quantise(
     checkpoint: Checkpoint,
-    batches: Callable[[int], Iterable[Tensor]],
+    training: TrainingImages,
     *,
     stream_bits: int = 8,
     weight_bits: int = 8,
@@ -61,25 +75,28 @@ def quantise(
 ) -> Quantised:
     """Return a backbone with integer streams, computed from the real values of a checkpoint.
 
-    ``batches`` yields the first training images, as many as it is asked for. The fraction of each
-    stream is chosen by ``images`` of them, and with ``recalibrate`` the statistics of the batch
-    norms are computed again from that many. ``xi_bits`` puts ξ on multiples of 2^−xi_bits; where ξ
+    The fraction of each stream is chosen by the first ``images`` of the training images, and with
+    ``recalibrate`` the statistics of the batch norms are computed again from the first that many.
+    ``xi_bits`` puts ξ on multiples of 2^−xi_bits; where ξ
     is not on a grid, it is put on one of 8 bits if nothing is said.
     """
     config = _config(checkpoint, stream_bits, weight_bits, xi_bits)
     model = build_model(config).eval()
     moved = _copy(checkpoint.model, model)
+
+    def first(most: int) -> Iterator[Tensor]:
+        batches = (pixels for pixels, _ in training.evaluation_batches(most))
+        return (part for pixels in batches for part in torch.split(pixels, _PART))
+
     with real_valued(model):
-        for batch in batches(1):
-            model(batch[:1])  # the sizes of maps, and a first fraction for each stream
-        place_streams(model, lambda: batches(images))
+        place_streams(model, lambda: first(images))
         if recalibrate:
-            recompute_statistics(model, lambda: batches(recalibrate))
-            place_streams(model, lambda: batches(images))
+            recompute_statistics(model, lambda: first(recalibrate))
+            place_streams(model, lambda: first(images))
     settle(model)
     metrics = {k: v for k, v in checkpoint.metrics.items() if k in ("ones", "weights")}
-    training = {**checkpoint.training, "quantised": True, "images": images}
-    made = Checkpoint(config, model, training, metrics, checkpoint.meaning)
+    history = {**checkpoint.training, "quantised": {"images": images, "recalibrate": recalibrate}}
+    made = Checkpoint(config, model, history, metrics, checkpoint.meaning)
     return Quantised(made, moved)
 
 
@@ -158,8 +175,28 @@ def _stream_of(model: nn.Module, affine: str) -> Stream:
     return stream
 
 
+def measure(before: nn.Module, after: nn.Module, images: TrainingImages) -> Measured:
+    """Evaluate a model before and after, on the same images."""
+    labels = torch.cat([labels for _, labels in images.evaluation_batches()])
+    one = _classes(before, images)
+    with count_clamped(after) as streams:
+        two = _classes(after, images)
+    return Measured(
+        images=len(labels),
+        before=int((one == labels).sum()),
+        after=int((two == labels).sum()),
+        changed=int((one != two).sum()),
+        streams=tuple(streams),
+    )
+
+
 @torch.no_grad()
-def classes_of(model: nn.Module, batches: Iterable[Tensor]) -> Tensor:
+def _classes(model: nn.Module, images: TrainingImages) -> Tensor:
     """Return the class that a model, as it is, gives each image."""
-    part = _PART if has_integers(model) else 2000
-    return torch.cat([model(x).argmax(1) for pixels in batches for x in pixels.split(part)])
+    return torch.cat(
+        [
+            model(part).argmax(1)
+            for pixels, _ in images.evaluation_batches()
+            for part in torch.split(pixels, _PART)
+        ]
+    )

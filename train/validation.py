@@ -17,15 +17,12 @@ def accuracy(model: nn.Module, images: TrainingImages) -> float:
     training = model.training
     model.eval()
     device = next((value.device for value in model.parameters()), torch.device("cpu"))
-    # Integers are held in float64, which takes room.
-    most = 250 if has_integers(model) else None
-    right = sum(
-        int((model(part.to(device)).argmax(1).cpu() == expected).sum())
-        for pixels, labels in images.evaluation_batches()
-        for part, expected in zip(
-            pixels.split(most or len(pixels)), labels.split(most or len(labels)), strict=True
-        )
-    )
+    right = 0
+    for pixels, labels in images.evaluation_batches():
+        # Integers are held in float64, which takes room.
+        most = 250 if has_integers(model) else len(pixels)
+        found = [model(part.to(device)).argmax(1).cpu() for part in torch.split(pixels, most)]
+        right += int((torch.cat(found) == labels).sum())
     model.train(training)
     return right / len(images)
 

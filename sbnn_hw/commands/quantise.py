@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sbnn_hw.commands.common import add_data, add_json, find_data_of
 from sbnn_hw.commands.eval import check_geometry
-from sbnn_hw.errors import UsageError
+from sbnn_hw.errors import UsageError, naming
 from sbnn_hw.files import check_writable
 from sbnn_hw.models import require_torch
 from sbnn_hw.netlist import Edge
@@ -66,12 +66,9 @@ def run(args: argparse.Namespace) -> None:
         raise UsageError(f"A checkpoint's name must end in .pt, not {str(args.out)!r}")
     check_writable(args.out)
     require_torch()
-    import torch
-
-    from sbnn_hw.errors import naming
     from sbnn_hw.train.checkpoint import load_checkpoint, save_checkpoint
     from sbnn_hw.train.images import images_of
-    from sbnn_hw.train.quantise import classes_of, count_clamped, quantise
+    from sbnn_hw.train.quantise import measure, quantise
 
     checkpoint = load_checkpoint(args.model)
     config = checkpoint.config
@@ -88,24 +85,17 @@ def run(args: argparse.Namespace) -> None:
     with naming(f"{args.model}: "):
         made = quantise(
             checkpoint,
-            lambda first: (pixels for pixels, _ in known.evaluation_batches(first)),
+            known,
             stream_bits=args.stream_bits,
             weight_bits=args.weight_bits,
             xi_bits=args.xi_bits,
             images=args.images,
             recalibrate=args.recalibrate,
         )
-    labels = torch.cat([labels for _, labels in tests.evaluation_batches()])
     logger.info("evaluating")
-    before = classes_of(checkpoint.model, (pixels for pixels, _ in tests.evaluation_batches()))
-    with count_clamped(made.checkpoint.model) as streams:
-        after = classes_of(
-            made.checkpoint.model, (pixels for pixels, _ in tests.evaluation_batches())
-        )
+    measured = measure(checkpoint.model, made.checkpoint.model, tests)
     save_checkpoint(args.out, made.checkpoint)
-    count = len(labels)
-    right = [int((found == labels).sum()) for found in (before, after)]
-    changed = int((before != after).sum())
+    before, after = (n / measured.images for n in (measured.before, measured.after))
     moved = {name: by for name, by in made.moved.items() if by}
     settings = made.checkpoint.config
     if args.json:
@@ -117,12 +107,12 @@ def run(args: argparse.Namespace) -> None:
                     "stream_bits": settings.stream_bits,
                     "weight_bits": settings.weight_bits,
                     "xi_bits": settings.xi_bits,
-                    "images": count,
-                    "accuracy_before": right[0] / count,
-                    "accuracy_after": right[1] / count,
-                    "changed": changed,
+                    "images": measured.images,
+                    "accuracy_before": before,
+                    "accuracy_after": after,
+                    "changed": measured.changed,
                     "xi_moved": moved,
-                    "streams": [stream.to_dict() for stream in streams],
+                    "streams": [stream.to_dict() for stream in measured.streams],
                 }
             )
         )
@@ -131,14 +121,14 @@ def run(args: argparse.Namespace) -> None:
     print(f"integers    streams of {settings.stream_bits} bits, weights of {settings.weight_bits}")
     if moved:
         print(
-            f"ξ           moved to multiples of 2^-{settings.xi_bits} in {len(moved)} layers, by at "
-            f"most {max(moved.values()):.2g}"
+            f"ξ           moved to multiples of 2^-{settings.xi_bits} in {len(moved)} layers, by "
+            f"at most {max(moved.values()):.2g}"
         )
-    print(f"accuracy    {right[0] / count:.2%} before, {right[1] / count:.2%} after")
-    print(f"changed     {changed:,} of {count:,} images are in another class")
+    print(f"accuracy    {before:.2%} before, {after:.2%} after")
+    print(f"changed     {measured.changed:,} of {measured.images:,} images are in another class")
     print()
     print(f"{'stream':<28} {'values':<14} {'step':<6} {'clamped':>9}")
-    for stream in streams:
+    for stream in measured.streams:
         reach = 2.0 ** (stream.bits - 1 - stream.fraction)
         print(
             f"{stream.name:<28} {f'−{reach:g} … {reach:g}':<14} {f'2^{-stream.fraction}':<6} "
