@@ -1,11 +1,10 @@
-"""Residual networks with integer streams, in Python's own integers and fractions.
+"""Residual networks with integer streams, in Python's own integers.
 
 Written from what a checkpoint stores, by name, and from the papers' blocks; nothing of
 `sbnn_hw.train` computes here. Maps are arrays (channels, height, width) of Python integers.
 """
 
 import math
-from fractions import Fraction
 
 import numpy as np
 
@@ -21,6 +20,8 @@ class Reference:
         self.config = config
         self.values = {name: value.numpy() for name, value in values.items()}
         self.streams = {}
+        #: By the name of what scales: values that were clamped, and how many there were.
+        self.clamped = {}
 
     def integers(self, name):
         """Return a tensor as Python integers."""
@@ -56,21 +57,24 @@ class Reference:
         return convolve(x, self.integers(f"{name}.integers"), stride, padding, border)
 
     def affine(self, name, sums, shortcut=None, *, slope=False):
-        get = lambda part: self.integers(f"{name}.{part}")  # noqa: E731
-        shift, second = int(get("shift")), int(get("second"))
-        bits = self.config.stream_bits
-        out = np.empty(sums.shape, object)
-        for at in np.ndindex(*sums.shape):
-            channel = at[0]
-            t = get_(get, "multiplier", channel) * sums[at] + get_(get, "offset", channel)
-            if shortcut is not None:
-                t += shortcut[at] * 2**second
-            if slope:
-                t = t * (2 ** int(get("slope_bits")) if t >= 0 else get_(get, "below", channel))
-                t += get_(get, "behind", channel)
-            r = math.floor(Fraction(t, 2**shift))
-            out[at] = max(-(2 ** (bits - 1)), min(2 ** (bits - 1) - 1, r))
-        return out
+        shift, second, multiplier, offset = (
+            self.integers(f"{name}.{part}") for part in ("shift", "second", "multiplier", "offset")
+        )
+        t = multiplier[:, None, None] * sums + offset[:, None, None]
+        if shortcut is not None:
+            t = t + shortcut * 2 ** int(second)
+        if slope:
+            bits, below, behind = (
+                self.integers(f"{name}.{part}") for part in ("slope_bits", "below", "behind")
+            )
+            t = np.where(t >= 0, t * 2 ** int(bits), t * below[:, None, None])
+            t = t + behind[:, None, None]
+        t = t // 2 ** int(shift)  # Python's integers are divided with the floor
+        low, high = -(2 ** (self.config.stream_bits - 1)), 2 ** (self.config.stream_bits - 1) - 1
+        outside = int(((t < low) | (t > high)).sum())
+        clamped, count = self.clamped.get(name, (0, 0))
+        self.clamped[name] = (clamped + outside, count + t.size)
+        return np.minimum(np.maximum(t, low), high)
 
     def threshold(self, name, sums):
         threshold, flip = self.integers(f"{name}.threshold"), self.values[f"{name}.flip"]
@@ -174,11 +178,12 @@ class Reference:
 
 
 #: The integer pixel nearest the mean of each channel.
-MIDDLE = {"": lambda channels: [128] * channels, "cifar10": lambda _: [125, 123, 114]}
-
-
-def get_(get, part, channel):
-    return get(part)[channel]
+MIDDLE = {
+    "": lambda channels: [128] * channels,
+    "cifar10": lambda _: [125, 123, 114],
+    "cifar100": lambda _: [129, 124, 112],
+    "imagenet": lambda _: [124, 116, 104],
+}
 
 
 def signs(x):

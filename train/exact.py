@@ -39,8 +39,8 @@ MULTIPLIER_BITS = 10
 LARGEST_SHIFT = 40
 #: Slopes below zero are multiples of 2^−SLOPE_BITS.
 SLOPE_BITS = 8
-#: Bytes that the windows of some images may take at a time.
-_ROOM = 1 << 27
+#: Bytes that the windows of some images may take at a time: few stay in the cache.
+_ROOM = 1 << 23
 
 
 class Exact(nn.Module):
