@@ -104,6 +104,11 @@ class Values:
         """Return −1 and +1."""
         return cls.stream(0, 1)
 
+    def to(self, device: torch.device) -> "Values":
+        """Return the same on a device."""
+        moved = (x.to(device) for x in (self.gain, self.offset, self.most))
+        return Values(*moved, self.fraction)
+
     def summed(self, log2: int) -> "Values":
         """Return the sums of 2^log2 values, which stand for their mean."""
         assert self.fraction is not None
@@ -137,6 +142,9 @@ def follow(
         return values  # the integers stay as they are, or some of them
     if not isinstance(module, Exact):
         raise ModelRejected(f"{name} is a {type(module).__name__}, which has no integers")
+    # Where its integers are; numbers for all channels begin on the CPU.
+    held = next((x for x in (*module.parameters(), *module.buffers())), values.gain)
+    values = values.to(held.device)
     with naming(f"{name}." if module.is_block else f"{name}: "):
         return module.follow(values, settling=settling, **more)  # type: ignore[no-any-return,operator]
 
