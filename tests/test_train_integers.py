@@ -508,6 +508,12 @@ def test_defaults_make_the_same_networks_as_before():
     assert np.all([not name.endswith("affine") for name, _ in model.named_modules()])
 
 
+def test_integers_that_were_never_computed_are_not_used():
+    model = build_model(ModelConfig("resnet:4x1", (8, 8, 1), 3, stream_bits=8, xi_bits=8)).eval()
+    with pytest.raises(ModelRejected, match=r"^The integers of the network have not been computed"):
+        model(torch.zeros(1, 1, 8, 8))
+
+
 def test_bits_out_of_range_are_the_choices_fault():
     images = datasets.find("digits").load("train")
     config = replace(QUICK, stream_bits=99)

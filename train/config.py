@@ -233,6 +233,8 @@ class TrainConfig:
         if self.stream_bits and self.domain == "learned" and self.xi_bits is None:
             # Sums that go into a stream of integers need a grid.
             same["xi_bits"] = XI_BITS
+        if self.stream_bits:
+            same["weight_bits"] = self.weight_bits or 8
         return ModelConfig(name=self.model, shape=shape, classes=classes, bits=bits, **same)
 
     def to_dict(self) -> dict[str, Any]:

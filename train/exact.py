@@ -253,6 +253,8 @@ class StreamAffine(Exact):
         return (1 << (self.bits - 1)) - 1
 
     def forward(self, sums: Tensor, shortcut: Tensor | None = None) -> Tensor:
+        if int(self.shift) < 0:
+            raise ModelRejected("The integers of the network have not been computed yet")
         shape = (1, -1, *[1] * (sums.dim() - 2))
         t = sums * self.multiplier.double().view(shape) + self.offset.double().view(shape)
         if shortcut is not None:
