@@ -54,14 +54,15 @@ def plan_of(config):
         for stage, width in enumerate(widths, start=1)
         for n in range(depth)
     ]
-    return 1, 1, config.name in KINDS, blocks
+    stride, padding = (2, 3) if min(config.shape[:2]) >= 64 else (1, 1)
+    return stride, padding, config.name in KINDS, blocks
 
 
-def random_model(rng, name, **more):
+def random_model(rng, name, side=0, **more):
     """Return a settled model with wild parameters, its configuration and two images."""
     seed = rng.randrange(2**31)
     torch.manual_seed(seed)
-    side = rng.choice((8, 9, 13)) if ":" in name else 8
+    side = side or (rng.choice((8, 9, 13)) if ":" in name else 8)
     width = 1.0 if ":" in name else 0.035 if name != "reactnet_a" else 0.03
     domain = rng.choice(("learned", "learned", "signed", "zero", "symmetric", "bnn"))
     first = rng.choice(("real", "binary"))
@@ -152,6 +153,15 @@ def test_every_value_is_the_references(name, seed):
 def test_every_value_of_many_networks_is_the_references(name, seed):
     model, config, pixels = random_model(random.Random(f"{name} {seed}"), name)
     assert compare(model, config, pixels)[0] == 0
+
+
+@pytest.mark.parametrize("first", ["real", "binary"])
+def test_large_images_have_a_wide_first_window(first):
+    model, config, pixels = random_model(
+        random.Random(1), "birealnet18", 64, first=first, normalise=""
+    )
+    assert model.conv1.weight.shape[2:] == (7, 7)
+    assert compare(model, config, pixels[:1])[0] == 0
 
 
 def test_streams_are_clamped_and_meet_their_thresholds():

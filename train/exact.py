@@ -106,8 +106,8 @@ class Values:
 
     def to(self, device: torch.device) -> "Values":
         """Return the same on a device."""
-        moved = (x.to(device) for x in (self.gain, self.offset, self.most))
-        return Values(*moved, self.fraction)
+        gain, offset, most = (x.to(device) for x in (self.gain, self.offset, self.most))
+        return Values(gain, offset, most, self.fraction)
 
     def summed(self, log2: int) -> "Values":
         """Return the sums of 2^log2 values, which stand for their mean."""
