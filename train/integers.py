@@ -242,7 +242,8 @@ class StreamNorm(BatchNorm, Exact):
             return self.affine(x, shortcut)  # type: ignore[no-any-return]
         x = super().forward(x)
         if shortcut is not None:
-            x = x + shortcut
+            # In place: the batch norm does not need what it gave to go back.
+            x = x.add_(shortcut)
         if slope is not None:
             x = slope(x)
         return self.stream(x)  # type: ignore[no-any-return]

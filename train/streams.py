@@ -7,6 +7,7 @@ the integers can say, and gradients pass through the rounding unchanged.
 
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -31,6 +32,22 @@ WEIGHT_BITS = range(2, 9)
 UNPLACED = 1 << 15
 #: Fractions that are tried lie this far around the one whose integers reach from −1 to 1.
 _FURTHER = range(-12, 9)
+
+
+class _Rounded(torch.autograd.Function):
+    """Round to a multiple of 2^−fraction and clamp; where nothing is clamped, gradients pass."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, fraction: int, low: int, high: int) -> Tensor:
+        ctx.ends = (low - 0.5) * 2.0**-fraction, (high + 0.5) * 2.0**-fraction
+        ctx.save_for_backward(x)
+        # In one buffer: faster on a CPU than torch's own function for it.
+        return x.mul(2.0**fraction).round_().clamp_(low, high).mul_(2.0**-fraction)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
+        (x,) = ctx.saved_tensors
+        return torch.ops.aten.hardtanh_backward(grad, x, *ctx.ends), None, None, None
 
 
 class Stream(nn.Module):
@@ -81,7 +98,7 @@ class Stream(nn.Module):
         return self._rounded(x, int(self.fraction))
 
     def _rounded(self, x: Tensor, fraction: int) -> Tensor:
-        return torch.fake_quantize_per_tensor_affine(x, 2.0**-fraction, 0, self.low, self.high)
+        return _Rounded.apply(x, fraction, self.low, self.high)  # type: ignore[no-any-return,no-untyped-call]
 
     @torch.no_grad()
     def errors(self, x: Tensor) -> Tensor:
