@@ -1,6 +1,7 @@
-"""The blocks of the paper's backbones: binary convolutions with real-valued shortcuts.
+"""The blocks of the paper's backbones: binary convolutions with shortcuts around them.
 
-Each takes and gives real-valued maps; the sign stands inside, before each binary convolution.
+Each takes and gives real-valued maps, or with integer streams maps of integers; the sign stands
+inside, before each binary convolution.
 """
 
 from typing import TYPE_CHECKING

@@ -65,7 +65,7 @@ MODELS: dict[str, Topology] = {
 }
 
 #: The paper's backbones, which :mod:`sbnn_hw.train.backbones` builds. They have real-valued
-#: shortcuts, first and last layers: they are trained and counted, but no hardware is made of them.
+#: shortcuts, first and last layers, or with ``--stream-bits`` integers in their place.
 BACKBONES = {
     "resnet18": "the paper's ResNet-18 for CIFAR-10: IR-Net's blocks, 16 binary convolutions",
     "reactnet18": "ReActNet-18, the paper's network for CIFAR-100",

@@ -187,7 +187,7 @@ class ModelConfig:
 
     @property
     def is_backbone(self) -> bool:
-        """Whether this is one of the paper's backbones, with real-valued layers."""
+        """Whether this is a residual network: one of the paper's backbones, or ``resnet:…``."""
         return is_backbone(self.name)
 
     def to_dict(self) -> dict[str, object]:
