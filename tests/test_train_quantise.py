@@ -117,7 +117,7 @@ def test_training_starts_from_it(trained, digits, tmp_path):
     tuned = train(
         replace(FLOAT, stream_bits=8, xi_bits=8, start=str(path), lr=1e-4), tmp_path / "c.pt"
     )
-    assert tuned.metrics["validation"] > 0.5
+    assert tuned.metrics["validation"] > 0.25
     # And from real values, whose ξ is not on a grid.
     fresh = build_model(made.config)
     begin_from(fresh, trained)
