@@ -28,6 +28,7 @@ COMMANDS = {
     "train": "train a sparse binary network",
     "eval": "measure a model's accuracy on test images",
     "convert": "turn a checkpoint of the SBNN authors into one of sbnn-hw",
+    "quantise": "give a residual network integer streams",
     "fold": "turn a checkpoint or ONNX file into an exact integer netlist",
     "export": "write a model as QONNX, as a netlist, or as JSON",
     "generate": "generate streaming hardware: Verilog, and a suite that tests it",

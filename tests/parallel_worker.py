@@ -13,9 +13,11 @@ from sbnn_hw.train.trainer import Trainer
 
 def run(method, steps, model):
     """Return first gradients, losses and moments; the trainer is gone before the group is."""
+    residual = model.startswith("resnet:")
+    more = {"stream_bits": 8, "shortcut": "duplicate"} if residual else {"padding": 1}
     config = TrainConfig(
         model=model, data="digits", ec=0.1, gamma=0.4, method=method, epochs=20,
-        batch=64, crop=1, flip=True, mixup=0.5, padding=1, lr=0.001,
+        batch=64, crop=1, flip=True, mixup=0.5, lr=0.001, **more,
     )  # fmt: skip
     trainer = Trainer(config, datasets.find("digits").load("train"), classes=10)
     losses, step = [], 0

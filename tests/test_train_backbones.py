@@ -59,6 +59,18 @@ def test_the_task_alone_reaches_every_parameter(name):
     assert all(parameter.grad is not None for parameter in model.parameters())
 
 
+@pytest.mark.parametrize("name", [*BACKBONES, "resnet:8,16x1"])
+def test_weightless_shortcuts_and_a_binary_first_convolution_train(name):
+    shape = (16, 16, 3)
+    torch.manual_seed(0)
+    config = ModelConfig(name, shape, 5, width=0.125, shortcut="duplicate", first="binary")
+    model = build_model(config)
+    assert not any(isinstance(m, torch.nn.Conv2d) for m in model.modules())
+    pixels, targets = batch(shape)
+    F.cross_entropy(model(pixels), targets).backward()
+    assert all(layer.weight.grad.abs().max() > 0 for layer in layers_of(model))
+
+
 @pytest.mark.parametrize("name", BACKBONES)
 def test_any_number_of_classes_and_either_padding(name):
     outputs = []

@@ -19,7 +19,10 @@ from sbnn_hw.train.layers import InputEncoder, SparseBinaryConv2d, SparseBinaryL
 from sbnn_hw.train.metrics import count_architecture, count_model
 from sbnn_hw.train.models import ModelConfig, build_model
 
-REFUSED = "for which no hardware is generated yet (evaluate with --using torch, count with info)"
+REFUSED = (
+    "make its streams integers with `sbnn-hw quantise` before it is built (evaluate with --using "
+    "torch, count with info)"
+)
 
 
 @pytest.mark.parametrize("make", [random_mlp, random_convnet])
@@ -199,7 +202,7 @@ def test_commands_refuse_a_backbone_by_its_layer(
     monkeypatch.chdir(tmp_path)
     assert main([*command, "--model", str(checkpoint)]) == 1
     error = capsys.readouterr().err
-    assert f"{checkpoint}: Layer conv1 is a real-valued convolution, {REFUSED}" in error
+    assert f"{checkpoint}: Layer conv1 is a real-valued convolution; {REFUSED}" in error
 
 
 @pytest.mark.parametrize("command", [["info"], ["eval", "--data", "digits"]])
@@ -221,9 +224,9 @@ def test_refusal_names_the_shortcut_inside_a_block():
     for block, message in (
         (
             IRNetBlock(config, 2, 4, 2),
-            f"Layer 1.shortcut.0 is a real-valued convolution, {REFUSED}",
+            f"Layer 1.shortcut.0 is a real-valued convolution; {REFUSED}",
         ),
-        (IRNetBlock(config, 2, 2, 1), f"Layer 1 has a real-valued shortcut, {REFUSED}"),
+        (IRNetBlock(config, 2, 2, 1), f"Layer 1 has a real-valued shortcut; {REFUSED}"),
     ):
         model = nn.Sequential(InputEncoder(), block, nn.Flatten(), SparseBinaryLinear(4, 4))
         with pytest.raises(ModelRejected) as refused:
@@ -234,5 +237,5 @@ def test_refusal_names_the_shortcut_inside_a_block():
 def test_every_backbone_is_refused():
     for name in ("resnet18", "reactnet18", "reactnet_a", "birealnet18", "xnor_resnet18"):
         model = build_backbone(ModelConfig(name, (8, 8, 3), 4, width=1 / 16)).eval()
-        with pytest.raises(ModelRejected, match=r"^Layer conv1 is a real-valued convolution, "):
+        with pytest.raises(ModelRejected, match=r"^Layer conv1 is a real-valued convolution; "):
             fold_model(model, (8, 8, 3))

@@ -35,6 +35,7 @@ def run(processes, *args):
         # A sign has no tolerance: on maps, with thousands of activations, the rounding of floats
         # flips one within a few steps, in one process or in two. Doubles show the arithmetic.
         ("penalty", "conv:4p,6/16", "float64"),
+        pytest.param("topk", "resnet:4,8x1", "float64", marks=pytest.mark.long),
     ],
 )
 def test_two_processes_train_as_one(tmp_path, method, model, precision):

@@ -11,11 +11,13 @@ from sbnn_hw.train.blocks import (
     BiRealBlock,
     IRNetBlock,
     Normalise,
+    RawPixels,
     ReActBlock,
     ReActMobileBlock,
     XnorBlock,
 )
-from sbnn_hw.train.norm import BatchNorm
+from sbnn_hw.train.catalogue import find_residual
+from sbnn_hw.train.integers import MeanOfMap
 
 if TYPE_CHECKING:
     from sbnn_hw.train.models import ModelConfig
@@ -24,20 +26,28 @@ __all__ = ["build_backbone"]
 
 #: Images of at least this side get the first layers of ImageNet, which shrink them fourfold.
 LARGE = 64
+#: Channels of the four stages of a ResNet-18.
+_WIDTHS = (64, 128, 256, 512)
 
 
 def build_backbone(config: "ModelConfig") -> nn.Sequential:
     """Return a new backbone: an `nn.Sequential` from raw pixels to class scores."""
+    if residual := find_residual(config.name):
+        return nn.Sequential(_resnet(config, residual.widths, residual.depth))
     return nn.Sequential(_BUILDERS[config.name](config))
 
 
 def _stages(
-    config: "ModelConfig", block: type[nn.Module], depth: int, layers: OrderedDict[str, nn.Module]
+    config: "ModelConfig",
+    block: type[nn.Module],
+    depth: int,
+    layers: OrderedDict[str, nn.Module],
+    widths: tuple[int, ...] = _WIDTHS,
 ) -> int:
-    """Add four stages of ``depth`` blocks; each but the first halves the map."""
-    inputs = config.scaled(64)
-    for number in range(4):
-        outputs = config.scaled(64 << number)
+    """Add a stage of ``depth`` blocks for each width; each but the first halves the map."""
+    inputs = config.scaled(widths[0])
+    for number, width in enumerate(widths):
+        outputs = config.scaled(width)
         blocks = []
         for position in range(depth):
             stride = 2 if number and not position else 1
@@ -47,31 +57,42 @@ def _stages(
     return inputs
 
 
-def _start(config: "ModelConfig") -> OrderedDict[str, nn.Module]:
+def _input(config: "ModelConfig") -> Normalise:
+    return (RawPixels if config.stream_bits else Normalise)(config.normalise)
+
+
+def _pool(config: "ModelConfig") -> nn.Module:
+    return MeanOfMap() if config.stream_bits else nn.AdaptiveAvgPool2d(1)
+
+
+def _start(config: "ModelConfig", width_of_first: int = _WIDTHS[0]) -> OrderedDict[str, nn.Module]:
     """Return the normalisation of pixels and a first convolution for the size of the images."""
     height, width, channels = config.shape
     large = min(height, width) >= LARGE
-    outputs = config.scaled(64)
-    first = (
-        nn.Conv2d(channels, outputs, 7, 2, 3, bias=False)
-        if large
-        else nn.Conv2d(channels, outputs, 3, 1, 1, bias=False)
+    outputs = config.scaled(width_of_first)
+    kernel, stride, padding = (7, 2, 3) if large else (3, 1, 1)
+    return OrderedDict(
+        input=_input(config),
+        conv1=config.first_conv(channels, outputs, kernel, stride, padding),
+        bn1=config.stream_norm(outputs, scale="learned"),
     )
-    return OrderedDict(input=Normalise(config.normalise), conv1=first, bn1=BatchNorm(outputs))
 
 
-def _resnet18(config: "ModelConfig") -> OrderedDict[str, nn.Module]:
+def _resnet(
+    config: "ModelConfig", widths: tuple[int, ...] = _WIDTHS, depth: int = 2
+) -> OrderedDict[str, nn.Module]:
     if min(config.shape[:2]) >= LARGE:
         raise ModelRejected(
-            f"Model resnet18 is for images below {LARGE}×{LARGE}, such as CIFAR's, not "
+            f"Model {config.name} is for images below {LARGE}×{LARGE}, such as CIFAR's, not "
             f"{config.shape[0]}×{config.shape[1]}; use reactnet18"
         )
-    layers = _start(config)
-    features = _stages(config, IRNetBlock, 2, layers)
-    layers["pool"] = nn.AdaptiveAvgPool2d(1)
+    layers = _start(config, widths[0])
+    features = _stages(config, IRNetBlock, depth, layers, widths)
+    norm = config.class_norm(features)
+    layers["pool"] = _pool(config)
     layers["flatten"] = nn.Flatten()
-    layers["bn2"] = BatchNorm(features)
-    layers["linear"] = nn.Linear(features, config.classes)
+    layers["bn2"] = norm
+    layers["linear"] = config.classifier(features, norm)
     return layers
 
 
@@ -84,9 +105,9 @@ def _of_single_blocks(
         layers = _start(config)
         layers["maxpool"] = nn.MaxPool2d(3, 2, 1)
         features = _stages(config, block, depth, layers)
-        layers["pool"] = nn.AdaptiveAvgPool2d(1)
+        layers["pool"] = _pool(config)
         layers["flatten"] = nn.Flatten()
-        layers["fc"] = nn.Linear(features, config.classes)
+        layers["fc"] = config.classifier(features)
         return layers
 
     return build
@@ -103,22 +124,22 @@ _MOBILE = (
 def _reactnet_a(config: "ModelConfig") -> OrderedDict[str, nn.Module]:
     base = config.scaled(32)
     layers: OrderedDict[str, nn.Module] = OrderedDict(
-        input=Normalise(config.normalise),
-        conv1=nn.Conv2d(config.shape[2], base, 3, 2, 1, bias=False),
-        bn1=BatchNorm(base),
+        input=_input(config),
+        conv1=config.first_conv(config.shape[2], base, 3, 2, 1),
+        bn1=config.stream_norm(base, scale="learned"),
     )
     inputs = base
     for number, (multiple, stride) in enumerate(_MOBILE, start=1):
         layers[f"block{number}"] = ReActMobileBlock(config, inputs, base * multiple, stride)
         inputs = base * multiple
-    layers["pool"] = nn.AdaptiveAvgPool2d(1)
+    layers["pool"] = _pool(config)
     layers["flatten"] = nn.Flatten()
-    layers["fc"] = nn.Linear(inputs, config.classes)
+    layers["fc"] = config.classifier(inputs)
     return layers
 
 
 _BUILDERS: dict[str, Callable[["ModelConfig"], OrderedDict[str, nn.Module]]] = {
-    "resnet18": _resnet18,
+    "resnet18": _resnet,
     "reactnet18": _of_single_blocks(ReActBlock, 4),
     "reactnet_a": _reactnet_a,
     "birealnet18": _of_single_blocks(BiRealBlock, 4),

@@ -1,6 +1,7 @@
-"""The blocks of the paper's backbones: binary convolutions with real-valued shortcuts.
+"""The blocks of the paper's backbones: binary convolutions with shortcuts around them.
 
-Each takes and gives real-valued maps; the sign stands inside, before each binary convolution.
+Each takes and gives real-valued maps, or with integer streams maps of integers; the sign stands
+inside, before each binary convolution.
 """
 
 from typing import TYPE_CHECKING
@@ -9,8 +10,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from sbnn_hw.errors import ModelRejected, naming
+from sbnn_hw.train.exact import Exact, Slope, StreamAffine, Values, follow
+from sbnn_hw.train.integers import MeanOfFour, Repeat, StreamNorm, exact_norm
 from sbnn_hw.train.layers import SignActivation
 from sbnn_hw.train.norm import BatchNorm
+from sbnn_hw.train.signs import sign
+from sbnn_hw.train.streams import Stream
 
 if TYPE_CHECKING:
     from sbnn_hw.train.models import ModelConfig
@@ -21,6 +27,7 @@ __all__ = [
     "Normalise",
     "RPReLU",
     "RSign",
+    "RawPixels",
     "ReActBlock",
     "ReActMobileBlock",
     "RealConv2d",
@@ -54,6 +61,17 @@ class Normalise(nn.Module):
         return self.statistics or "to [−1, 1]"
 
 
+class RawPixels(Normalise, Exact):
+    """The same, but in evaluation the pixels themselves."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.double() if self.in_integers else super().forward(x)
+
+    def follow(self, values: Values, *, settling: bool) -> Values:
+        """Return what the pixels stand for: the first convolution normalises them."""
+        return values
+
+
 class RealConv2d(nn.Conv2d):
     """A convolution of signs with real weights: what is trained before the weights are binary."""
 
@@ -70,45 +88,70 @@ class RealConv2d(nn.Conv2d):
         return F.conv2d(x, self.weight, stride=self.stride)
 
 
-class IRNetBlock(nn.Module):
+class IRNetBlock(Exact):
     """Two binary convolutions and one shortcut; hardtanh is the non-linearity."""
+
+    is_block = True
 
     def __init__(self, config: "ModelConfig", inputs: int, outputs: int, stride: int) -> None:
         super().__init__()
         gradient = config.activation or "ede"
         self.sign1 = SignActivation(gradient)
         self.conv1 = config.binary_conv(inputs, outputs, 3, stride)
-        self.bn1 = config.norm(outputs)
+        self.bn1 = config.sign_norm(outputs)
         # The hardtanh behind the first batch norm changes no sign: it is in the gradient alone.
         self.sign2 = SignActivation(gradient, within_one=True)
         self.conv2 = config.binary_conv(outputs, outputs, 3, 1)
-        self.bn2 = config.norm(outputs)
-        self.shortcut = _projection(inputs, outputs, stride) if stride != 1 else nn.Identity()
+        self.bn2 = config.stream_norm(outputs, within_one=True)
+        self.shortcut = _projection(config, inputs, outputs, stride)
 
     def forward(self, x: Tensor) -> Tensor:
         out = self.bn1(self.conv1(self.sign1(x)))
-        out = self.bn2(self.conv2(self.sign2(out)))
+        out = self.conv2(self.sign2(out))
+        if isinstance(self.bn2, StreamNorm):
+            return self.bn2(out, self.shortcut(x))  # type: ignore[no-any-return]
         # In place: neither the batch norm nor hardtanh needs what it gave to go back.
-        return F.hardtanh(out.add_(self.shortcut(x)), inplace=True)
+        return F.hardtanh(self.bn2(out).add_(self.shortcut(x)), inplace=True)
+
+    def follow(self, values: Values, *, settling: bool) -> Values:
+        """Follow integers through the block."""
+        sums = follow(self.conv1, Values.signs(), settling=settling, name="conv1")
+        signs = follow(self.bn1, sums, settling=settling, name="bn1")
+        sums = follow(self.conv2, signs, settling=settling, name="conv2")
+        shortcut = follow(self.shortcut, values, settling=settling, name="shortcut")
+        return follow(self.bn2, sums, settling=settling, name="bn2", shortcut=shortcut)
 
 
-def _projection(inputs: int, outputs: int, stride: int) -> nn.Sequential:
-    return nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), BatchNorm(outputs))
+def _projection(config: "ModelConfig", inputs: int, outputs: int, stride: int) -> nn.Module:
+    if stride == 1 or config.shortcut == "duplicate":
+        return _weightless(config, inputs, outputs, stride)
+    conv = config.real_conv(inputs, outputs, 1, stride, 0)
+    return nn.Sequential(conv, config.stream_norm(outputs, scale="learned"))
 
 
-def _mean_of_four() -> nn.AvgPool2d:
+def _weightless(config: "ModelConfig", inputs: int, outputs: int, stride: int) -> nn.Module:
+    if stride == 1:
+        return nn.Identity()
+    if outputs % inputs:
+        raise ModelRejected(
+            f"Shortcuts without weights (--shortcut duplicate) need channels that are multiples "
+            f"of those before, not {outputs} behind {inputs}; use another --width"
+        )
+    return nn.Sequential(_mean_of_four(config), Repeat(outputs // inputs))
+
+
+def _mean_of_four(config: "ModelConfig") -> nn.AvgPool2d:
+    if config.stream_bits:
+        return MeanOfFour()
     # A row or column left over is a pixel for itself, as a convolution with stride has it.
     return nn.AvgPool2d(2, 2, ceil_mode=True)
 
 
-def _pooled_projection(inputs: int, outputs: int, stride: int) -> nn.Module:
-    if stride == 1:
-        return nn.Identity()
-    return nn.Sequential(
-        _mean_of_four(),
-        nn.Conv2d(inputs, outputs, 1, bias=False),
-        BatchNorm(outputs),
-    )
+def _pooled_projection(config: "ModelConfig", inputs: int, outputs: int, stride: int) -> nn.Module:
+    if stride == 1 or config.shortcut == "duplicate":
+        return _weightless(config, inputs, outputs, stride)
+    conv = config.real_conv(inputs, outputs, 1, 1, 0)
+    return nn.Sequential(_mean_of_four(config), conv, config.stream_norm(outputs, scale="learned"))
 
 
 class Shift(nn.Module):
@@ -134,6 +177,36 @@ class RSign(nn.Module):
         return self.sign(self.shift(x))  # type: ignore[no-any-return]
 
 
+class ThresholdSign(RSign, Exact):
+    """ReActNet's sign of a stream: in evaluation [r ≥ threshold]."""
+
+    threshold: Tensor
+
+    def __init__(self, channels: int, gradient: str) -> None:
+        super().__init__(channels, gradient)
+        self.register_buffer("threshold", torch.zeros(channels, dtype=torch.int64))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.in_integers:
+            return super().forward(x)
+        return sign(x - self.threshold.double().view(1, -1, 1, 1))
+
+    def follow(self, values: Values, *, settling: bool) -> Values:
+        """Compute the thresholds; signs come out."""
+        if settling:
+            most = float(values.most)
+            found = (-self.shift.bias.double().flatten() / values.gain).ceil()
+            if not bool(torch.isfinite(found).all()):
+                raise ModelRejected("its shift is not finite; train it again")
+            self.threshold.copy_(found.clamp(-most, most).to(torch.int64))
+        return Values.signs()
+
+
+def _rsign(config: "ModelConfig", channels: int) -> RSign:
+    gradient = config.activation or "polynomial"
+    return (ThresholdSign if config.stream_bits else RSign)(channels, gradient)
+
+
 class RPReLU(nn.Module):
     """ReActNet's PReLU: a learned slope below zero, with learned shifts before and behind."""
 
@@ -146,81 +219,173 @@ class RPReLU(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return self.behind(self.prelu(self.before(x)))  # type: ignore[no-any-return]
 
+    def numbers(self) -> Slope:
+        """Return its shifts and slopes."""
+        return Slope(
+            self.before.bias.double().flatten(),
+            self.prelu.weight.double(),
+            self.behind.bias.double().flatten(),
+        )
 
-class ReActBlock(nn.Module):
+
+class ReActBlock(Exact):
     """RSign, one binary 3×3 convolution, batch norm, shortcut, RPReLU."""
+
+    is_block = True
 
     def __init__(self, config: "ModelConfig", inputs: int, outputs: int, stride: int) -> None:
         super().__init__()
-        self.sign = RSign(inputs, config.activation or "polynomial")
+        self.sign = _rsign(config, inputs)
         self.conv = config.binary_conv(inputs, outputs, 3, stride)
-        self.bn = config.norm(outputs)
-        self.shortcut = _pooled_projection(inputs, outputs, stride)
+        self.bn = config.stream_norm(outputs, slope=True)
+        self.shortcut = _pooled_projection(config, inputs, outputs, stride)
         self.prelu = RPReLU(outputs)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.prelu(self.bn(self.conv(self.sign(x))) + self.shortcut(x))  # type: ignore[no-any-return]
+        out = self.conv(self.sign(x))
+        if isinstance(self.bn, StreamNorm):
+            return self.bn(out, self.shortcut(x), self.prelu)  # type: ignore[no-any-return]
+        return self.prelu(self.bn(out) + self.shortcut(x))  # type: ignore[no-any-return]
+
+    def follow(self, values: Values, *, settling: bool) -> Values:
+        """Follow integers through the block."""
+        signs = follow(self.sign, values, settling=settling, name="sign")
+        sums = follow(self.conv, signs, settling=settling, name="conv")
+        shortcut = follow(self.shortcut, values, settling=settling, name="shortcut")
+        slope = self.prelu.numbers()
+        return follow(self.bn, sums, settling=settling, name="bn", shortcut=shortcut, slope=slope)
 
 
-class BiRealBlock(nn.Module):
+class BiRealBlock(Exact):
     """Sign, one binary 3×3 convolution, batch norm, shortcut."""
+
+    is_block = True
 
     def __init__(self, config: "ModelConfig", inputs: int, outputs: int, stride: int) -> None:
         super().__init__()
         self.sign = SignActivation(config.activation or "polynomial")
         self.conv = config.binary_conv(inputs, outputs, 3, stride)
-        self.bn = config.norm(outputs)
-        self.shortcut = _pooled_projection(inputs, outputs, stride)
+        self.bn = config.stream_norm(outputs)
+        self.shortcut = _pooled_projection(config, inputs, outputs, stride)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.bn(self.conv(self.sign(x))) + self.shortcut(x)  # type: ignore[no-any-return]
+        out = self.conv(self.sign(x))
+        if isinstance(self.bn, StreamNorm):
+            return self.bn(out, self.shortcut(x))  # type: ignore[no-any-return]
+        return self.bn(out) + self.shortcut(x)  # type: ignore[no-any-return]
+
+    def follow(self, values: Values, *, settling: bool) -> Values:
+        """Follow integers through the block."""
+        sums = follow(self.conv, Values.signs(), settling=settling, name="conv")
+        shortcut = follow(self.shortcut, values, settling=settling, name="shortcut")
+        return follow(self.bn, sums, settling=settling, name="bn", shortcut=shortcut)
 
 
-class XnorBlock(nn.Module):
+class XnorBlock(Exact):
     """Twice batch norm, sign, binary convolution; one shortcut around both, as in XNOR-Net."""
+
+    is_block = True
 
     def __init__(self, config: "ModelConfig", inputs: int, outputs: int, stride: int) -> None:
         super().__init__()
         gradient = config.activation or "clipped"
-        self.bn1 = config.norm(inputs)
+        self.bn1 = config.sign_norm(inputs)
         self.sign1 = SignActivation(gradient)
         self.conv1 = config.binary_conv(inputs, outputs, 3, stride)
-        self.bn2 = config.norm(outputs)
+        self.bn2 = config.sign_norm(outputs)
         self.sign2 = SignActivation(gradient)
         self.conv2 = config.binary_conv(outputs, outputs, 3, 1)
-        self.shortcut = _projection(inputs, outputs, stride) if stride != 1 else nn.Identity()
+        self.shortcut = _projection(config, inputs, outputs, stride)
+        self.stream = Stream(config.stream_bits) if config.stream_bits else None
+        self.affine = StreamAffine(outputs, config.stream_bits) if config.stream_bits else None
 
     def forward(self, x: Tensor) -> Tensor:
         out = self.conv1(self.sign1(self.bn1(x)))
-        return self.conv2(self.sign2(self.bn2(out))) + self.shortcut(x)  # type: ignore[no-any-return]
+        out = self.conv2(self.sign2(self.bn2(out)))
+        if self.stream is None or self.affine is None:
+            return out + self.shortcut(x)  # type: ignore[no-any-return]
+        if self.in_integers:
+            return self.affine(out, self.shortcut(x))  # type: ignore[no-any-return]
+        return self.stream(out + self.shortcut(x))  # type: ignore[no-any-return]
+
+    def follow(self, values: Values, *, settling: bool) -> Values:
+        """Follow integers through the block."""
+        assert self.stream is not None
+        assert self.affine is not None
+        signs = follow(self.bn1, values, settling=settling, name="bn1")
+        sums = follow(self.conv1, signs, settling=settling, name="conv1")
+        signs = follow(self.bn2, sums, settling=settling, name="bn2")
+        sums = follow(self.conv2, signs, settling=settling, name="conv2")
+        shortcut = follow(self.shortcut, values, settling=settling, name="shortcut")
+        with naming("affine: "):
+            if settling:
+                self.affine.settle(sums, self.stream.placed, shortcut)
+            self.affine.reach(sums, shortcut)
+            return self.stream.values
 
 
-class ReActMobileBlock(nn.Module):
+class ReActMobileBlock(Exact):
     """A block of ReActNet-A: binary 3×3, then binary 1×1; two of these double the channels.
 
     Neither shortcut has weights: where the stride is two the first averages 2×2 pixels, and where
     the channels double the second is used twice.
     """
 
+    is_block = True
+
     def __init__(self, config: "ModelConfig", inputs: int, outputs: int, stride: int) -> None:
         if outputs not in (inputs, 2 * inputs):
             raise ValueError(f"Outputs must be {inputs} or {2 * inputs}, not {outputs}")
         super().__init__()
-        gradient = config.activation or "polynomial"
-        self.sign1 = RSign(inputs, gradient)
+        self.sign1 = _rsign(config, inputs)
         self.conv1 = config.binary_conv(inputs, inputs, 3, stride)
-        self.bn1 = config.norm(inputs)
-        self.pool = _mean_of_four() if stride == 2 else nn.Identity()
+        self.bn1 = config.stream_norm(inputs, slope=True)
+        self.pool = _mean_of_four(config) if stride == 2 else nn.Identity()
         self.prelu1 = RPReLU(inputs)
-        self.sign2 = RSign(inputs, gradient)
+        self.sign2 = _rsign(config, inputs)
         self.conv2 = nn.ModuleList(
             config.binary_conv(inputs, inputs, 1, 1) for _ in range(outputs // inputs)
         )
         self.bn2 = nn.ModuleList(config.norm(inputs) for _ in range(outputs // inputs))
         self.prelu2 = RPReLU(outputs)
+        bits = config.stream_bits
+        self.stream = Stream(bits) if bits else nn.Identity()
+        self.affines = nn.ModuleList(
+            StreamAffine(inputs, bits, slope=True) for _ in self.bn2 if bits
+        )
 
     def forward(self, x: Tensor) -> Tensor:
-        x = self.prelu1(self.bn1(self.conv1(self.sign1(x))) + self.pool(x))
+        if isinstance(self.bn1, StreamNorm):
+            x = self.bn1(self.conv1(self.sign1(x)), self.pool(x), self.prelu1)
+        else:
+            x = self.prelu1(self.bn1(self.conv1(self.sign1(x))) + self.pool(x))
         signs = self.sign2(x)
+        if self.affines and self.in_integers:
+            pairs = zip(self.conv2, self.affines, strict=True)
+            return torch.cat([affine(conv(signs), x) for conv, affine in pairs], 1)
         halves = [bn(conv(signs)) + x for conv, bn in zip(self.conv2, self.bn2, strict=True)]
-        return self.prelu2(torch.cat(halves, 1))  # type: ignore[no-any-return]
+        return self.stream(self.prelu2(torch.cat(halves, 1)))  # type: ignore[no-any-return]
+
+    def follow(self, values: Values, *, settling: bool) -> Values:
+        """Follow integers through the block."""
+        assert isinstance(self.stream, Stream)
+        signs = follow(self.sign1, values, settling=settling, name="sign1")
+        sums = follow(self.conv1, signs, settling=settling, name="conv1")
+        shortcut = follow(self.pool, values, settling=settling, name="pool")
+        slope = self.prelu1.numbers()
+        values = follow(
+            self.bn1, sums, settling=settling, name="bn1", shortcut=shortcut, slope=slope
+        )
+        signs = follow(self.sign2, values, settling=settling, name="sign2")
+        for number, (conv, norm, affine) in enumerate(
+            zip(self.conv2, self.bn2, self.affines, strict=True)
+        ):
+            assert isinstance(norm, BatchNorm)
+            assert isinstance(affine, StreamAffine)
+            sums = follow(conv, signs, settling=settling, name=f"conv2.{number}")
+            with naming(f"affines.{number}: "):
+                if settling:
+                    slope = self.prelu2.numbers().part(number, len(self.affines))
+                    affine.settle(exact_norm(norm, sums), self.stream.placed, values, slope)
+                affine.reach(sums, values)
+        return self.stream.values

@@ -6,7 +6,18 @@ from dataclasses import dataclass
 
 from sbnn_hw.errors import ModelRejected
 
-__all__ = ["BACKBONES", "FORMS", "MODELS", "OWN", "Convolution", "Topology", "find_topology"]
+__all__ = [
+    "BACKBONES",
+    "FORMS",
+    "MODELS",
+    "OWN",
+    "Convolution",
+    "Residual",
+    "Topology",
+    "find_residual",
+    "find_topology",
+    "is_backbone",
+]
 
 #: In place of a name: a module of the user's own, which is in no list.
 OWN = "own"
@@ -58,7 +69,7 @@ MODELS: dict[str, Topology] = {
 }
 
 #: The paper's backbones, which :mod:`sbnn_hw.train.backbones` builds. They have real-valued
-#: shortcuts, first and last layers: they are trained and counted, but no hardware is made of them.
+#: shortcuts, first and last layers, or with ``--stream-bits`` integers in their place.
 BACKBONES = {
     "resnet18": "the paper's ResNet-18 for CIFAR-10: IR-Net's blocks, 16 binary convolutions",
     "reactnet18": "ReActNet-18, the paper's network for CIFAR-100",
@@ -68,12 +79,42 @@ BACKBONES = {
     "xnor_resnet18": "XNOR-Net's ResNet-18, for comparison",
 }
 
+
+@dataclass(frozen=True)
+class Residual:
+    """A residual network: a stage for each width, of ``depth`` blocks."""
+
+    widths: tuple[int, ...]
+    depth: int
+
+
 #: The forms that make a model of one's own, with what they mean.
 FORMS = {
     "mlp:256,256": "with hidden layers of these widths",
     "conv:16p,32k5s2,64/256": "with convolutions of these channels (k kernel, s stride, p 2×2 "
     "pool), then hidden layers of the widths after /",
+    "resnet:16,32,64x2": "residual, for hardware: a stage for each width, here of two of IR-Net's "
+    "blocks; each stage but the first halves the map",
 }
+
+
+def is_backbone(name: str) -> bool:
+    """Tell whether a model has real-valued layers and shortcuts, or streams of integers."""
+    return name in BACKBONES or name.startswith("resnet:")
+
+
+def find_residual(name: str) -> Residual | None:
+    """Return what the form ``resnet:…`` describes; None for other names."""
+    kind, colon, form = name.partition(":")
+    if kind != "resnet" or not colon:
+        return None
+    match = re.fullmatch(r"([1-9][0-9]{0,3}(?:,[1-9][0-9]{0,3}){0,7})x([1-9][0-9]?)", form)
+    if match is None:
+        raise ModelRejected(
+            f"Model {name!r} must list up to eight widths and the blocks of a stage, as in "
+            f"resnet:16,32,64x2"
+        )
+    return Residual(tuple(int(width) for width in match[1].split(",")), int(match[2]))
 
 
 def find_topology(name: str) -> Topology:
@@ -89,6 +130,7 @@ def find_topology(name: str) -> Topology:
         return MODELS[name]
     if colon and kind == "mlp":
         raise ModelRejected(f"Model {name!r} must list one width or more, as in mlp:256,256")
+    find_residual(name)
     known = [*MODELS, *BACKBONES]
     near = difflib.get_close_matches(name, known, 1)
     hint = f" (did you mean {near[0]}?)" if near else ""

@@ -23,6 +23,7 @@ from sbnn_hw.errors import ModelRejected, UsageError, naming
 from sbnn_hw.files import opened_model, write_atomically
 from sbnn_hw.netlist.meaning import Meaning
 from sbnn_hw.train.domains import LearnedOnGrid
+from sbnn_hw.train.exact import check, has_integers
 from sbnn_hw.train.layers import SparseBinaryLayer, SparseBinaryScores
 from sbnn_hw.train.models import ModelConfig, build_model
 
@@ -242,12 +243,18 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
 
 @torch.no_grad()
 def begin_from(model: nn.Module, path: str | Path) -> None:
-    """Copy a checkpoint's values: all but those of the domain, which may be another one."""
-    given = load_checkpoint(path).model.state_dict()
-    own = model.state_dict()
+    """Copy a checkpoint's values, but not those of the domain if it is another one.
+
+    Integers that the checkpoint does not have stay as they are.
+    """
+    source = load_checkpoint(path).model
+    given, own = source.state_dict(), model.state_dict()
+    same_domain = _domains(source) == _domains(model)
     for name, value in own.items():
-        if ".domain." in name or name.endswith(".cut"):
+        if (".domain." in name and not same_domain) or name.endswith(".cut"):
             given.pop(name, None)
+        elif not value.is_floating_point() and name not in given:
+            continue
         elif name not in given or given[name].shape != value.shape:
             shape = tuple(given[name].shape) if name in given else "nothing"
             raise ModelRejected(
@@ -255,6 +262,10 @@ def begin_from(model: nn.Module, path: str | Path) -> None:
                 f"has {tuple(value.shape)}; give a checkpoint of the same model and width"
             )
     model.load_state_dict({k: v for k, v in given.items() if k in own}, strict=False)
+
+
+def _domains(model: nn.Module) -> list[tuple[str, type]]:
+    return [(name, type(layer.domain)) for name, layer in _layers(model).items()]
 
 
 def _fill(model: nn.Sequential, values: object) -> None:
@@ -283,6 +294,8 @@ def _fill(model: nn.Sequential, values: object) -> None:
             state[f"{name}.domain.xi"] = torch.tensor(int(numerator) / 2**layer.domain.bits)
     check_state(state, model.state_dict())
     model.load_state_dict(state, assign=True)
+    if has_integers(model):
+        check(model)
     for name, layer in _layers(model).items():
         if isinstance(layer, SparseBinaryScores):
             with naming(f"layer {name}: "):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sbnn_hw.data.options import DataOptions
 from sbnn_hw.errors import ModelRejected
-from sbnn_hw.train.catalogue import BACKBONES
+from sbnn_hw.train.catalogue import is_backbone
 
 if TYPE_CHECKING:
     from sbnn_hw.train.data import Augmentation
@@ -21,6 +21,8 @@ METHODS = ("penalty", "topk", "luts", "none")
 SCHEDULES = ("constant", "cubic")
 PRECISIONS = ("float32", "bfloat16")
 LR_SCHEDULES = ("cosine", "linear", "constant")
+#: The grid of ξ in networks with integer streams, unless told otherwise.
+XI_BITS = 8
 
 
 def check_device(name: str) -> None:
@@ -67,6 +69,11 @@ class TrainConfig:
     padding_value: int | None = None
     width: float = 1.0
     norm_scale: str = ""
+    #: Of backbones: bits of the integers between blocks, and of the weights of real layers.
+    stream_bits: int = 0
+    weight_bits: int = 0
+    shortcut: str = "real"
+    first: str = "real"
     #: The constraint on the share of ones: 0.05 is 95 % sparse.
     ec: float = 0.5
     #: ``penalty`` is the paper's loss, ``topk`` the projection, ``luts`` a budget of look-up
@@ -178,7 +185,7 @@ class TrainConfig:
             raise ModelRejected(
                 "The sparsity penalty is not defined for signed taps; use --method topk"
             )
-        if self.method == "luts" and self.model in BACKBONES:
+        if self.method == "luts" and is_backbone(self.model):
             raise ModelRejected(
                 f"A budget of LUTs (--method luts) is for hardware, which cannot be made from the "
                 f"backbone {self.model} yet; use --method topk or penalty"
@@ -188,7 +195,7 @@ class TrainConfig:
 
     def _check_idle(self) -> None:
         """Refuse to look for idle neurons where none could be taken away."""
-        if self.model in BACKBONES:
+        if is_backbone(self.model):
             raise ModelRejected(
                 f"Idle neurons (--replace-idle) are not searched for in the backbone "
                 f"{self.model}; omit the option"
@@ -227,6 +234,11 @@ class TrainConfig:
         same = {k: v for k, v in asdict(self).items() if k in own}
         if not self.gradient:
             same["gradient"] = "identity" if self.method in ("topk", "luts") else "clipped"
+        if self.stream_bits and self.domain == "learned" and self.xi_bits is None:
+            # Sums that go into a stream of integers need a grid.
+            same["xi_bits"] = XI_BITS
+        if self.stream_bits:
+            same["weight_bits"] = self.weight_bits or 8
         return ModelConfig(name=self.model, shape=shape, classes=classes, bits=bits, **same)
 
     def to_dict(self) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from sbnn_hw.fold.exact import Norm
 from sbnn_hw.netlist import Edge, Encode, Flatten, MaxPool2d, Network, Taps, Window
 from sbnn_hw.train.blocks import BiRealBlock, IRNetBlock, ReActBlock, ReActMobileBlock, XnorBlock
 from sbnn_hw.train.checkpoint import Checkpoint, load_checkpoint
+from sbnn_hw.train.exact import has_integers
 from sbnn_hw.train.layers import (
     InputEncoder,
     SignActivation,
@@ -147,17 +148,24 @@ def _refuse_real_values(model: nn.Module) -> None:
     named = list(model.named_modules())
     # `info` counts backbones as they are, and all else as the netlist that there is none of.
     backbone = any(isinstance(module, _BLOCKS) for _, module in named)
-    teacher = "or train a binary network with this one as its --teacher"
-    other = "count with info" if backbone else teacher
+    if has_integers(model):
+        raise ModelRejected(
+            "The network has integer streams, from which no hardware is generated yet (evaluate "
+            "with --using torch, count with info)"
+        )
+    cure = (
+        "make its streams integers with `sbnn-hw quantise` before it is built (evaluate with "
+        "--using torch, count with info)"
+        if backbone
+        else "for which no hardware is generated yet (evaluate with --using torch, or train a "
+        "binary network with this one as its --teacher)"
+    )
     # Blocks last: the layer in a block's shortcut says more than the block that it is in.
     for group in (kinds, ((_BLOCKS, "has a real-valued shortcut"),)):
         for name, module in named:
             for kind, what in group:
                 if isinstance(module, kind):
-                    raise ModelRejected(
-                        f"Layer {name} {what}, for which no hardware is generated yet (evaluate "
-                        f"with --using torch, {other})"
-                    )
+                    raise ModelRejected(f"Layer {name} {what}{'; ' if backbone else ', '}{cure}")
 
 
 class _Fold:

@@ -17,6 +17,7 @@ from torch.func import functional_call
 
 from sbnn_hw.bops import Kernels, count_kernels, entropy
 from sbnn_hw.errors import ModelRejected
+from sbnn_hw.train.exact import real_valued
 from sbnn_hw.train.layers import (
     InputEncoder,
     SparseBinaryConv2d,
@@ -199,7 +200,7 @@ def count_model(model: nn.Module, shape: tuple[int, int, int]) -> ModelCount:
         name: value.to("meta")
         for name, value in (*model.named_parameters(), *model.named_buffers())
     }
-    with _evaluating(model), _hooks(model, names, see):
+    with _evaluating(model), real_valued(model), _hooks(model, names, see):
         functional_call(model, values, (image,))
     return ModelCount(
         tuple(

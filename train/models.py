@@ -8,9 +8,18 @@ from torch import nn
 from sbnn_hw.errors import ModelRejected
 from sbnn_hw.train.backbones import build_backbone
 from sbnn_hw.train.blocks import STATISTICS, RealConv2d
-from sbnn_hw.train.catalogue import BACKBONES, OWN, find_topology
+from sbnn_hw.train.catalogue import BACKBONES, OWN, find_topology, is_backbone
 from sbnn_hw.train.columns import ColumnEncoder
 from sbnn_hw.train.domains import DOMAINS, INITS
+from sbnn_hw.train.integers import (
+    ClassNorm,
+    IntegerConv2d,
+    IntegerLinear,
+    PixelConv2d,
+    SignNorm,
+    StreamNorm,
+    SumConv2d,
+)
 from sbnn_hw.train.layers import (
     InputEncoder,
     LearnedEncoder,
@@ -21,12 +30,15 @@ from sbnn_hw.train.layers import (
 )
 from sbnn_hw.train.norm import SCALES, BatchNorm
 from sbnn_hw.train.signs import ACTIVATION_GRADIENTS, GRADIENTS
+from sbnn_hw.train.streams import STREAM_BITS, WEIGHT_BITS
 
 __all__ = ["ModelConfig", "build_model"]
 
 ENCODERS = (
     "threshold", "thermometer", "learned", "integer", "quantile", "learned_quantile",
 )  # fmt: skip
+SHORTCUTS = ("real", "duplicate")
+FIRSTS = ("real", "binary")
 
 
 @dataclass(frozen=True)
@@ -68,6 +80,15 @@ class ModelConfig:
     #: which needs neurons of both polarities, else ``learned``.
     norm_scale: str = ""
     offset_bits: int = 4
+    #: Of a backbone, the bits of the integers between its blocks (0: real values), and those of
+    #: the integer weights of its real layers (0: 8 where streams are integers, else real).
+    stream_bits: int = 0
+    weight_bits: int = 0
+    #: What a backbone's shortcuts do where maps shrink: ``real`` weights as in its paper, or
+    #: ``duplicate``, the mean of 2×2 pixels with all channels used several times.
+    shortcut: str = "real"
+    #: A backbone's first convolution: ``real`` weights, or ``binary`` ones as sparse as the others.
+    first: str = "real"
 
     def __post_init__(self) -> None:
         for field, value, choices in (
@@ -79,6 +100,8 @@ class ModelConfig:
             ("Encoder", self.encoder, ("", *ENCODERS)),
             ("Batch-norm scale", self.norm_scale, ("", *SCALES)),
             ("Padding value", self.padding_value, (None, -1, 0)),
+            ("Shortcut", self.shortcut, SHORTCUTS),
+            ("First convolution", self.first, FIRSTS),
         ):
             if value not in choices:
                 names = ", ".join(str(c) for c in choices if c not in ("", None))
@@ -111,6 +134,29 @@ class ModelConfig:
         if len(self.thresholds) > 255:
             raise ModelRejected(f"Thresholds must be at most 255, not {len(self.thresholds)}")
 
+        for field, number, allowed in (
+            ("Bits of streams", self.stream_bits, STREAM_BITS),
+            ("Bits of weights", self.weight_bits, WEIGHT_BITS),
+        ):
+            if number and number not in allowed:
+                raise ModelRejected(
+                    f"{field} must be between {allowed[0]} and {allowed[-1]}, not {number!r}"
+                )
+        grid = self.domain != "learned" or self.xi_bits is not None
+        if self.stream_bits and (not grid or self.domain in ("closed_form", "real")):
+            raise ModelRejected(
+                f"Integer streams (stream-bits) need binary weights with ξ on a grid, not the "
+                f"domain {self.domain}{'' if grid else ' without xi-bits'}; use learned with "
+                f"xi-bits, or symmetric, bnn, zero or signed"
+            )
+        if self.weight_bits and not self.stream_bits:
+            raise ModelRejected("Integer weights (weight-bits) need integer streams (stream-bits)")
+        if self.first == "binary" and (self.normalise or self.domain == "real"):
+            raise ModelRejected(
+                "A binary first convolution reads pixels as they are, with binary weights; omit "
+                "the normalisation, or use another domain"
+            )
+
         if self.is_backbone:
             for field, given, cure in (
                 ("an encoder", self.encoder, "its first layer is real-valued"),
@@ -128,6 +174,11 @@ class ModelConfig:
                 raise ModelRejected(
                     f"The normalisation of {self.normalise} is for 3 channels, not {self.shape[2]}"
                 )
+        elif self.stream_bits or self.shortcut != "real" or self.first != "real":
+            raise ModelRejected(
+                f"Only backbones ({', '.join(BACKBONES)} and resnet:…) have streams, shortcuts and "
+                f"a choice of the first convolution, not {self.name}"
+            )
         elif self.normalise:
             raise ModelRejected(
                 f"Only backbones ({', '.join(BACKBONES)}) normalise pixels, not {self.name}; its "
@@ -141,8 +192,8 @@ class ModelConfig:
 
     @property
     def is_backbone(self) -> bool:
-        """Whether this is one of the paper's backbones, with real-valued layers."""
-        return self.name in BACKBONES
+        """Whether this is a residual network: one of the paper's backbones, or ``resnet:…``."""
+        return is_backbone(self.name)
 
     def to_dict(self) -> dict[str, object]:
         """Return plain values, as a checkpoint stores them."""
@@ -171,6 +222,10 @@ class ModelConfig:
             "bits": int,
             "width": (int, float),
             "xi_bits": (int, type(None)),
+            "stream_bits": int,
+            "weight_bits": int,
+            "shortcut": str,
+            "first": str,
             "shape": (list, tuple),
             "thresholds": (list, tuple),
         }
@@ -262,7 +317,8 @@ class ModelConfig:
         padding, value = kernel // 2, self.padding_value or 0
         if self.domain == "real":
             return RealConv2d(inputs, outputs, kernel, stride, padding, value)
-        return SparseBinaryConv2d(
+        kind = SumConv2d if self.stream_bits else SparseBinaryConv2d
+        return kind(
             inputs,
             outputs,
             kernel,
@@ -287,6 +343,60 @@ class ModelConfig:
         """Return the batch norm behind a hidden layer."""
         default = "alternating" if self.domain == "zero" else "learned"
         return BatchNorm(features, scale=self.norm_scale or default)
+
+    def sign_norm(self, features: int) -> BatchNorm | SignNorm:
+        """Return the batch norm of a backbone in front of a sign."""
+        norm = self.norm(features)
+        return SignNorm(features, scale=norm.scale) if self.stream_bits else norm
+
+    def stream_norm(
+        self, features: int, *, scale: str = "", within_one: bool = False, slope: bool = False
+    ) -> BatchNorm | StreamNorm:
+        """Return the batch norm of a backbone in front of what goes on to the next block."""
+        scale = scale or self.norm(0).scale
+        bits = self.stream_bits
+        if not bits:
+            return BatchNorm(features, scale=scale)
+        return StreamNorm(features, scale=scale, bits=bits, within_one=within_one, slope=slope)
+
+    def class_norm(self, features: int) -> BatchNorm | ClassNorm:
+        """Return the batch norm of a backbone in front of the classifier."""
+        return ClassNorm(features) if self.stream_bits else BatchNorm(features)
+
+    def real_conv(
+        self, inputs: int, outputs: int, kernel: int, stride: int, padding: int
+    ) -> nn.Conv2d:
+        """Return a convolution of a backbone that is not binary."""
+        if not self.stream_bits:
+            return nn.Conv2d(inputs, outputs, kernel, stride, padding, bias=False)
+        return IntegerConv2d(inputs, outputs, kernel, stride, padding, bits=self.weight_bits or 8)
+
+    def first_conv(
+        self, inputs: int, outputs: int, kernel: int, stride: int, padding: int
+    ) -> nn.Module:
+        """Return the convolution of a backbone that reads pixels."""
+        if self.first == "binary":
+            options: Any = self._layer_options()
+            return PixelConv2d(inputs, outputs, kernel, stride, padding, **options)
+        if not self.stream_bits:
+            return nn.Conv2d(inputs, outputs, kernel, stride, padding, bias=False)
+        mean, deviation = STATISTICS[self.normalise]
+        return IntegerConv2d(
+            inputs,
+            outputs,
+            kernel,
+            stride,
+            padding,
+            bits=self.weight_bits or 8,
+            mean=mean,
+            deviation=deviation,
+        )
+
+    def classifier(self, inputs: int, norm: BatchNorm | None = None) -> nn.Linear:
+        """Return the last layer of a backbone, behind a batch norm or not."""
+        if not self.stream_bits:
+            return nn.Linear(inputs, self.classes)
+        return IntegerLinear(inputs, self.classes, bits=self.weight_bits or 8, norm=norm)
 
     def activate(self) -> nn.Module:
         """Return what comes behind the batch norm: the sign, or a ReLU between real values."""

@@ -20,6 +20,7 @@ from sbnn_hw.netlist.meaning import Meaning
 from sbnn_hw.train.checkpoint import Checkpoint, begin_from
 from sbnn_hw.train.columns import ColumnEncoder
 from sbnn_hw.train.config import TrainConfig
+from sbnn_hw.train.exact import has_integers, real_valued, settle
 from sbnn_hw.train.idle import replace_idle
 from sbnn_hw.train.images import images_to_train
 from sbnn_hw.train.layers import SignActivation, SparseBinaryLayer
@@ -33,12 +34,15 @@ from sbnn_hw.train.progress import Progress
 from sbnn_hw.train.schedule import Schedule
 from sbnn_hw.train.sparsity import layers_of, ones_share
 from sbnn_hw.train.state import STATE_FORMAT, damaged, require_same_run
+from sbnn_hw.train.streams import place_streams
 from sbnn_hw.train.validation import Best, accuracy
 
 __all__ = ["Trainer"]
 
 #: Training images on which a neuron must say the same to count as constant.
 IDLE_IMAGES = 10_000
+#: Training images by whose values the fractions of streams are chosen.
+STREAM_IMAGES = 1_000
 #: Training images at whose quantiles the thresholds of columns begin.
 PLACED = 50_000
 
@@ -154,6 +158,7 @@ class Trainer:
         end = (self.epoch + 1) * self.steps_per_epoch
         self.method.settle(end)
         self._recalibrate()
+        self._settle_integers()
         replaced = {"replaced": self._replace_idle(end)} if self.config.replace_idle else {}
         self.epoch += 1
         row: dict[str, Any] = {
@@ -218,7 +223,16 @@ class Trainer:
 
     def _recalibrate(self) -> None:
         if self.config.recalibrate:
-            recompute_statistics(self.model, lambda: self._calibration(self.config.recalibrate))
+            with real_valued(self.model):
+                recompute_statistics(self.model, lambda: self._calibration(self.config.recalibrate))
+
+    def _settle_integers(self) -> None:
+        """Choose what a unit of each stream stands for, and compute all integers."""
+        if not has_integers(self.model):
+            return
+        if place_streams(self.model, lambda: self._calibration(STREAM_IMAGES)):
+            self._recalibrate()
+        settle(self.model)
 
     def _replace_idle(self, end: int) -> int:
         """Take away what says nothing, and give what it took to others; return how many neurons."""

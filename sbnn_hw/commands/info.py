@@ -51,6 +51,8 @@ def _count_backbone(path: Path) -> dict[str, Any] | None:
     return {
         "name": config.name,
         "domain": config.domain,
+        "stream_bits": config.stream_bits,
+        "weight_bits": config.weight_bits,
         "input": {"shape": list(config.shape), "bits": 8},
         "classes": config.classes,
         # No netlist leaves any out.
@@ -74,7 +76,14 @@ def _print_backbone(summary: dict[str, Any]) -> None:
     _print_kernels(summary)
     if summary["signed"]:
         print("             ones and Hamming weights count taps of either sign")
-    print("hardware     none yet: real-valued layers cannot be folded")
+    if summary["stream_bits"]:
+        print(
+            f"integers     streams of {summary['stream_bits']} bits; what is called real has "
+            f"integer weights of {summary['weight_bits'] or 8}"
+        )
+        print("hardware     none yet: integer streams cannot be folded")
+    else:
+        print("hardware     none yet: real-valued layers cannot be folded")
     print()
     print(
         f"{'layer':<28} {'weights are':<11} {'shape':>14} {'positions':>9} {'weights':>10} "

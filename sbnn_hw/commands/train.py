@@ -23,7 +23,8 @@ logger = logging.getLogger(__name__)
 #: defaults are the recipe's, and else the configuration's own.
 OPTIONS: dict[str, list[tuple[str, Any, str, str]]] = {
     "model": [
-        ("model", str, "NAME", "name of a model, or mlp:… or conv:… (see `sbnn-hw models`)"),
+        ("model", str, "NAME", ("name of a model, or mlp:…, conv:… or resnet:… (see `sbnn-hw "
+         "models`)")),
         ("data", str, "DATA", f"what to train on (one of: {KINDS})"),
         ("domain", str, "NAME", ("values of the weights: learned, closed_form, symmetric, bnn or "
          "zero; also signed (an extension) and real (for teachers)")),
@@ -45,6 +46,12 @@ OPTIONS: dict[str, list[tuple[str, Any, str, str]]] = {
          "backbones)")),
         ("width", float, "W", "factor on the number of neurons and channels"),
         ("norm-scale", str, "NAME", "batch-norm scale: learned, unit or alternating"),
+        ("stream-bits", int, "B", "bits of a backbone's values between blocks (0: real values)"),
+        ("weight-bits", int, "B", ("bits of the weights of a backbone's real layers (default: 8 "
+         "with --stream-bits)")),
+        ("shortcut", str, "NAME", ("shortcuts of a backbone where maps shrink: real weights, or "
+         "duplicate (no weights: 2×2 means, channels several times)")),
+        ("first", str, "NAME", "a backbone's first convolution: real or binary weights"),
     ],
     "sparsity": [
         ("method", str, "NAME", ("how sparsity is reached: penalty (the paper's loss), topk, luts "

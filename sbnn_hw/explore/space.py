@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from sbnn_hw.errors import ModelRejected, UsageError
 from sbnn_hw.files import read_toml
-from sbnn_hw.train.catalogue import BACKBONES, find_topology
+from sbnn_hw.train.catalogue import find_topology, is_backbone
 from sbnn_hw.train.config import METHODS, TrainConfig
 
 __all__ = ["SHIPPED", "SPACES", "Choices", "Range", "Space", "Suggest", "load_space", "make_config"]
@@ -177,7 +177,7 @@ def _value(where: str, name: str, value: Any) -> bool | int | float | str:
 def _network(where: str, value: Any) -> str:
     if not isinstance(value, str):
         raise UsageError(f"{where} must be text, not {value!r}")
-    if value in BACKBONES:
+    if is_backbone(value):
         raise UsageError(f"{where} must not be {value}: no hardware can be made from it")
     try:
         find_topology(value)
