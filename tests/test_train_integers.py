@@ -14,10 +14,11 @@ from torch import nn
 
 from sbnn_hw import datasets
 from sbnn_hw.errors import ChoiceRejected, ModelRejected
-from sbnn_hw.train import TrainConfig, load_checkpoint, save_checkpoint, train
+from sbnn_hw.train import TrainConfig, load_checkpoint, save_checkpoint
 from sbnn_hw.train.checkpoint import Checkpoint, used_values
 from sbnn_hw.train.exact import Slope, StreamAffine, Values, check, real_valued, settle
 from sbnn_hw.train.integers import SignNorm, StreamNorm
+from sbnn_hw.train.loop import train
 from sbnn_hw.train.models import ModelConfig, build_model
 from sbnn_hw.train.norm import BatchNorm
 from sbnn_hw.train.streams import Stream

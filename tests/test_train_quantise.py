@@ -14,10 +14,11 @@ from test_train_integers import compare, plan_of, random_model
 from sbnn_hw import datasets
 from sbnn_hw.cli import main
 from sbnn_hw.errors import ModelRejected, UsageError
-from sbnn_hw.train import TrainConfig, load_checkpoint, save_checkpoint, train
+from sbnn_hw.train import TrainConfig, load_checkpoint, save_checkpoint
 from sbnn_hw.train.authors import convert
 from sbnn_hw.train.checkpoint import Checkpoint, begin_from, used_values
 from sbnn_hw.train.data import TensorImages, to_tensors
+from sbnn_hw.train.loop import train
 from sbnn_hw.train.models import ModelConfig, build_model
 from sbnn_hw.train.quantise import count_clamped, quantise
 
