@@ -1,6 +1,6 @@
 """Ways to build a stage: values to choose among."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -15,15 +15,20 @@ from sbnn_hw.families import Family, find_family
 from sbnn_hw.netlist import Edge, Operation, Stage
 from sbnn_hw.rtl_gen.options import Options
 from sbnn_hw.rtl_gen.parts.gather import Gather
+from sbnn_hw.rtl_gen.parts.join import Join, fit_queues
 from sbnn_hw.rtl_gen.parts.part import Part, Times
 from sbnn_hw.rtl_gen.parts.tables import Function, Tables
 
 __all__ = [
-    "ESTIMATES", "Arrival", "Candidate", "Estimated", "Place", "candidates_of", "choose",
-    "estimates", "gather", "realises",
+    "ESTIMATES", "Arrival", "Candidate", "Estimated", "Meeting", "Place", "candidates_of", "choose",
+    "estimates", "gather", "meet", "realises",
 ]
 
 Op = TypeVar("Op", bound=Operation)
+
+#: Images that follow each other where the greatest leads are looked for. What happens to one
+#: depends on itself and on the next, and the last has none.
+SEVERAL = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +41,8 @@ class Arrival:
         A pixel at a time; else all at once.
     times : array of int
         In which cycles they come, if one image comes by itself, a beat in every cycle.
+    following : array of int
+        In which cycles they come, if some images follow each other, a beat in every cycle.
     between : int
         The fewest cycles from one to the next.
     gathered : tuple of str and Edge, optional
@@ -45,15 +52,53 @@ class Arrival:
 
     raster: bool
     times: Times
+    following: Times
     between: int = 1
     gathered: tuple[str, Edge] | None = None
 
+    @classmethod
+    def of_input(cls, raster: bool, beats: int) -> "Arrival":
+        """Return how the network's input comes."""
+        return cls(raster, np.arange(beats), np.arange(SEVERAL * beats))
+
     def after(self, parts: Iterable[Part]) -> "Arrival":
         """Return how the outputs of parts in a chain come."""
-        times, between = self.times, self.between
+        times, following, between = self.times, self.following, self.between
         for part in parts:
-            times, between = part.times(times), part.gap(between)
-        return replace(self, times=times, between=between, gathered=None)
+            times, following = part.times(times), part.times(following)
+            between = part.gap(between)
+        return replace(self, times=times, following=following, between=between, gathered=None)
+
+
+@dataclass(frozen=True, eq=False)
+class Meeting:
+    """Where a stage's sources meet.
+
+    Parameters
+    ----------
+    parts : mapping of str to Part
+        The join, by name; nothing where there is but one source.
+    arrival : Arrival
+        How what has met comes.
+    """
+
+    parts: Mapping[str, Join]
+    arrival: Arrival
+
+
+def meet(name: str, edges: Sequence[Edge], arrivals: Sequence[Arrival], family: Family) -> Meeting:
+    """Return where different sources meet, with queues for whatever comes first."""
+    first, *others = arrivals
+    if not others:
+        return Meeting({}, first)
+    if any(each.gathered or each.raster != first.raster for each in arrivals):
+        raise ModelRejected("it reads a map and a vector, which cannot meet in hardware")
+    bits = [edge.bits * (edge.channels if first.raster else edge.size) for edge in edges]
+    patterns = [[each.times for each in arrivals], [each.following for each in arrivals]]
+    join = fit_queues(bits, patterns, family)
+    alone, following = (join.meet(pattern) for pattern in patterns)
+    between = min(each.between for each in arrivals)
+    return Meeting({f"{name}_join": join}, Arrival(first.raster, alone, following, between))
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,25 +140,30 @@ class Place:
     ----------
     stage : Stage
         What is built.
-    edge, out : Edge
-        What it receives, and hands on.
+    edges : tuple of Edge
+        What it receives from each source.
+    out : Edge
+        What it hands on.
     arrival : Arrival
-        How what it receives comes.
+        How what it receives comes, from all sources together.
     read : array of bool, of the shape of ``out``
         Values that a later stage reads.
     options : Options
         How the network becomes hardware.
     alone : bool
         Whether it is the only stage, so that its output must be a register.
+    shared : bool
+        Whether several stages read it, or one that has other sources too.
     """
 
     stage: Stage
-    edge: Edge
+    edges: tuple[Edge, ...]
     out: Edge
     arrival: Arrival
     read: npt.NDArray[np.bool_]
     options: Options
     alone: bool = False
+    shared: bool = False
 
     def operation(self, kind: type[Op]) -> Op:
         """The stage's operation, which is of a kind that is known."""
@@ -131,14 +181,28 @@ class Place:
         return find_family(self.options.family)
 
     @property
+    def edge(self) -> Edge:
+        """What it receives from its only source."""
+        (edge,) = self.edges
+        return edge
+
+    @property
     def values(self) -> int:
-        """Values that come together."""
-        return self.edge.channels if self.arrival.raster else self.edge.size
+        """Values that come together from its only source."""
+        return self._together(self.edge)
 
     @property
     def width(self) -> int:
         """Bits that come together."""
-        return self.values * self.edge.bits
+        return sum(self._together(edge) * edge.bits for edge in self._origins.values())
+
+    @property
+    def _origins(self) -> dict[int, Edge]:
+        """Its different sources: one that it names twice comes once."""
+        return dict(zip(self.stage.sources, self.edges, strict=True))
+
+    def _together(self, edge: Edge) -> int:
+        return edge.channels if self.arrival.raster else edge.size
 
     def tables(self, width: int, function: Function, least: int = 1) -> Tables:
         """Return a function of some bits as tables."""
@@ -147,9 +211,18 @@ class Place:
                       split_pairs=self.options.split_pairs, least=least)
 
     def split(self, bits: list[int]) -> list[list[int]]:
-        """Part literals into values."""
-        size = self.edge.bits
-        return [bits[n : n + size] for n in range(0, self.values * size, size)]
+        """Part literals into the values of its only source."""
+        (values,) = self.split_sources(bits)
+        return values
+
+    def split_sources(self, bits: list[int]) -> list[list[list[int]]]:
+        """Part literals into the values of each source."""
+        found, at = {}, 0
+        for origin, edge in self._origins.items():
+            end = at + self._together(edge) * edge.bits
+            found[origin] = [bits[n : n + edge.bits] for n in range(at, end, edge.bits)]
+            at = end
+        return [found[source] for source in self.stage.sources]
 
 
 #: Yields the ways to build a stage.
@@ -188,11 +261,11 @@ def realises(kind: str, *, gathers: bool = False) -> Callable[[Realise], Realise
 
 @dataclass(frozen=True)
 class Estimated:
-    """What a stage will take, and the fewest cycles between two of its outputs."""
+    """What a stage will take, and how its outputs come, as far as that is known."""
 
     tables: float
+    arrival: Arrival
     blocks: float = 0.0
-    between: int = 1
 
 
 #: Estimates a stage from its netlist; heaps are looked up to a fan-in, and grow evenly above it.

@@ -5,14 +5,14 @@ the estimate is a little high. An operation that has no estimate is laid out. Ge
 hardware gives the count itself.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-import numpy as np
-
+from sbnn_hw.cost.cost import Cost
 from sbnn_hw.cost.prices import SEARCHED
+from sbnn_hw.families import find_family
 from sbnn_hw.netlist import INPUT, Network
-from sbnn_hw.rtl_gen.candidate import ESTIMATES, Arrival, Place, candidates_of, choose
-from sbnn_hw.rtl_gen.lower import comes_by_pixels
+from sbnn_hw.rtl_gen.candidate import ESTIMATES, Arrival, Place, candidates_of, choose, meet
+from sbnn_hw.rtl_gen.lower import comes_by_pixels, is_shared
 from sbnn_hw.rtl_gen.options import Options
 
 __all__ = ["Estimate", "estimate"]
@@ -52,24 +52,29 @@ def estimate(network: Network, family: str, *, searched: int = SEARCHED) -> Esti
         The largest fan-in that is looked up; above it the cost is taken to grow evenly.
     """
     options = Options(family=family)
-    # When values come does not matter here, only how far apart.
-    arrivals = {INPUT: Arrival(comes_by_pixels(network, options), np.zeros(1, np.int64))}
+    raster = comes_by_pixels(network, options)
+    beats = network.input.size // network.input.channels if raster else 1
+    arrivals = {INPUT: Arrival.of_input(raster, beats)}
     stages, blocks = {}, 0.0
     for number, stage in enumerate(network.stages):
-        source, *_ = stage.sources
-        arrival = arrivals[source]
+        origins = list(dict.fromkeys(stage.sources))
+        meeting = meet(
+            stage.name, [network.edge_from(origin) for origin in origins],
+            [arrivals[origin] for origin in origins], find_family(family),
+        )
         place = Place(
-            stage, network.edge_from(source), network.edge_from(number), arrival,
-            network.read[number], options,
+            stage, network.edges_into(number), network.edge_from(number), meeting.arrival,
+            network.read[number], options, shared=is_shared(network, number),
         )
         if (known := ESTIMATES.get(stage.operation.kind)) is not None:
             found = known(place, searched)
-            arrivals[number] = replace(arrival, between=found.between, gathered=None)
+            arrivals[number] = found.arrival
             tables, more = found.tables, found.blocks
         else:
             laid_out = choose(candidates_of(place))
-            arrivals[number] = laid_out.arrival or arrival.after(laid_out.parts.values())
-            tables, more = laid_out.cost.tables, laid_out.cost.blocks
-        stages[stage.name] = round(tables)
-        blocks += more
+            arrivals[number] = laid_out.arrival or meeting.arrival.after(laid_out.parts.values())
+            tables, more = float(laid_out.cost.tables), laid_out.cost.blocks
+        queues = sum((part.cost for part in meeting.parts.values()), Cost())
+        stages[stage.name] = round(tables + queues.tables)
+        blocks += more + queues.blocks
     return Estimate(stages, blocks)

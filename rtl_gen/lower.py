@@ -1,7 +1,7 @@
-"""From the stages of a netlist to parts in islands."""
+"""From the stages of a netlist to parts in islands, each joined to those that it reads."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -9,12 +9,14 @@ import numpy as np
 import sbnn_hw.rtl_gen.stages  # noqa: F401  # enters the hardware of all operations
 from sbnn_hw.cost.cost import Cost
 from sbnn_hw.errors import ModelRejected, UsageError, naming
+from sbnn_hw.families import find_family
 from sbnn_hw.netlist import INPUT, Edge, Network, Stage
-from sbnn_hw.rtl_gen.candidate import Arrival, Candidate, Place, candidates_of, choose
+from sbnn_hw.rtl_gen.candidate import Arrival, Candidate, Place, candidates_of, choose, meet
+from sbnn_hw.rtl_gen.graph import OUTSIDE, Graph
 from sbnn_hw.rtl_gen.options import Options
 from sbnn_hw.rtl_gen.parts.part import Part
 
-__all__ = ["Lowered", "Options", "comes_by_pixels", "lower", "lower_stage"]
+__all__ = ["Lowered", "Options", "comes_by_pixels", "is_shared", "lower", "lower_stage"]
 
 #: Names that the module around the cores has for itself.
 _TAKEN = ("clk", "rst", "enable")
@@ -28,6 +30,8 @@ class Lowered:
     ----------
     chosen : mapping of str to Candidate
         How each stage is built, in order.
+    reads : mapping of str to tuple of str
+        For each part, by name, those that it reads.
     beats : int
         Inputs that make an image.
     latency : int
@@ -37,6 +41,7 @@ class Lowered:
     """
 
     chosen: Mapping[str, Candidate]
+    reads: Mapping[str, tuple[str, ...]]
     beats: int
     latency: int
     index_bits: int
@@ -48,12 +53,17 @@ class Lowered:
         return {name: part for each in self.chosen.values() for name, part in each.parts.items()}
 
     @property
-    def islands(self) -> tuple[dict[str, Part], ...]:
+    def graph(self) -> Graph:
+        """All parts, and what each reads."""
+        return Graph(self.parts, self.reads)
+
+    @property
+    def islands(self) -> tuple[Graph, ...]:
         """Parts that stop and start together; a stream joins each island to the next.
 
         All that is generated today is one island (docs/decisions/0007-one-stall.md).
         """
-        return (self.parts,)
+        return (self.graph,)
 
     @cached_property
     def cost(self) -> Cost:
@@ -68,31 +78,48 @@ class Lowered:
 
 def lower(network: Network, options: Options) -> Lowered:
     """Return the parts that compute a network."""
-    _require_chain(network)
     raster = comes_by_pixels(network, options)
     beats = network.input.size // network.input.channels if raster else 1
-    arrivals = {INPUT: Arrival(raster, np.arange(beats))}
+    arrivals = {INPUT: Arrival.of_input(raster, beats)}
+    # The part that gives what each stage hands on.
+    ends = {INPUT: OUTSIDE}
     chosen: dict[str, Candidate] = {}
-    names: set[str] = set()
+    reads: dict[str, tuple[str, ...]] = {}
     for number, stage in enumerate(network.stages):
-        (source,) = stage.sources
-        place = Place(
-            stage, network.edge_from(source), network.edge_from(number), arrivals[source],
-            network.read[number], options,
-        )
+        origins = list(dict.fromkeys(stage.sources))
         with naming(f"Stage {stage.name}: "):
+            meeting = meet(
+                stage.name, [network.edge_from(origin) for origin in origins],
+                [arrivals[origin] for origin in origins], find_family(options.family),
+            )
+            place = Place(
+                stage, network.edges_into(number), network.edge_from(number), meeting.arrival,
+                network.read[number], options, shared=is_shared(network, number),
+            )
             found = choose(candidates_of(place))
-            _check_names(found, names)
+            arrivals[number] = found.arrival or meeting.arrival.after(found.parts.values())
+            found = replace(found, parts={**meeting.parts, **found.parts})
+            _check_names(found, reads)
         chosen[stage.name] = found
-        arrivals[number] = found.arrival or arrivals[source].after(found.parts.values())
+        before = tuple(ends[origin] for origin in origins)
+        for name in found.parts:
+            reads[name], before = before, (name,)
+        (ends[number],) = before
     last = network.edge_from(len(network.stages) - 1)
     return Lowered(
         chosen,
+        reads,
         beats,
         latency=int(arrivals[len(network.stages) - 1].times[-1]),
         index_bits=max(1, (last.channels - 1).bit_length()),
         score_bits=last.bits,
     )
+
+
+def is_shared(network: Network, number: int) -> bool:
+    """Return whether several stages read a stage, or one that has other sources too."""
+    readers = [stage for stage in network.stages if number in stage.sources]
+    return len(readers) > 1 or any(set(stage.sources) != {number} for stage in readers)
 
 
 def comes_by_pixels(network: Network, options: Options) -> bool:
@@ -109,28 +136,17 @@ def comes_by_pixels(network: Network, options: Options) -> bool:
 def lower_stage(stage: Stage, edge: Edge, options: Options) -> dict[str, Part]:
     """Return the parts that compute one stage by itself."""
     out = stage.operation.infer(edge)
-    arrival = Arrival(len(edge.shape) == 3, np.arange(edge.size // edge.channels))
-    place = Place(stage, edge, out, arrival, np.ones(out.shape, bool), options, alone=True)
+    arrival = Arrival.of_input(len(edge.shape) == 3, edge.size // edge.channels)
+    place = Place(stage, (edge,), out, arrival, np.ones(out.shape, bool), options, alone=True)
     parts = choose(candidates_of(place)).parts
     if not parts or out.signed:
         raise ValueError(f"Stage must compute bits by itself, not {stage.operation.kind}")
     return dict(parts)
 
 
-def _require_chain(network: Network) -> None:
-    """Refuse what is no chain: parts have one input, and all stop together."""
-    for number, stage in enumerate(network.stages):
-        if stage.sources != (number - 1,):
-            raise ModelRejected(
-                f"Stage {stage.name} does not read the stage in front of it alone, and hardware "
-                f"is only generated for chains of stages"
-            )
-
-
-def _check_names(candidate: Candidate, names: set[str]) -> None:
+def _check_names(candidate: Candidate, names: Collection[str]) -> None:
     for name in candidate.parts:
         if name in _TAKEN or "__" in name:
             raise ModelRejected("its name is also the name of a port; rename it")
         if name in names:
             raise ModelRejected(f"its part {name} has the name of another stage; rename that stage")
-        names.add(name)

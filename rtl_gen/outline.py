@@ -4,10 +4,11 @@ from dataclasses import asdict
 
 import numpy as np
 
-from sbnn_hw.design import Design, InputStream, OutputStream, StageDesign
-from sbnn_hw.netlist import Network
+from sbnn_hw.design import Design, InputStream, OutputStream, QueueDesign, StageDesign
+from sbnn_hw.netlist import INPUT, Network
 from sbnn_hw.rtl_gen.lower import Lowered, lower
 from sbnn_hw.rtl_gen.options import Options
+from sbnn_hw.rtl_gen.parts.join import Join, overflow_name
 from sbnn_hw.rtl_gen.parts.part import ENABLE, PAYLOAD, VALID
 
 __all__ = ["describe", "describe_output", "outline", "tables_of"]
@@ -28,13 +29,12 @@ def tables_of(network: Network, family: str = "xc7") -> int:
 
 def describe(network: Network, lowered: Lowered, options: Options) -> Design:
     """Return what a user of the design must know, and what its simulation measures."""
-    first = next(iter(lowered.parts.values()))
     return Design(
         network=network.digest,
         options=asdict(options),
         input=InputStream(
             beats=lowered.beats,
-            width=first.width_in,
+            width=lowered.graph.width_in,
             value_bits=network.input.bits,
             shape=tuple(network.input.shape),
         ),
@@ -57,7 +57,9 @@ def describe_output(network: Network, lowered: Lowered, options: Options) -> Out
 
 
 def _describe_stage(network: Network, lowered: Lowered, number: int) -> StageDesign:
-    stage, bits = network.stages[number], network.edge_from(number).bits
+    stage, edge = network.stages[number], network.edge_from(number)
+    bits = edge.bits
+    sources = tuple("" if n == INPUT else network.stages[n].name for n in stage.sources)
     chosen = lowered.chosen[stage.name]
     parts = list(chosen.parts.values())
     width = parts[-1].width_out if parts else 0
@@ -76,6 +78,13 @@ def _describe_stage(network: Network, lowered: Lowered, number: int) -> StageDes
     return StageDesign(
         name=stage.name,
         kind=stage.operation.kind,
+        sources=sources,
+        queues=tuple(
+            QueueDesign(source, queue.depth, f"{name}.{overflow_name(n)}")
+            for name, part in chosen.parts.items() if isinstance(part, Join)
+            for n, (source, queue) in enumerate(
+                zip(dict.fromkeys(sources), part.queues, strict=True))
+        ),
         cores=tuple(chosen.parts),
         connections=chosen.connections,
         counted=chosen.counted,
@@ -83,6 +92,7 @@ def _describe_stage(network: Network, lowered: Lowered, number: int) -> StageDes
         latency=sum(part.latency for part in parts),
         width=width,
         value_bits=bits,
+        signed=edge.signed,
         unread=tuple(unread),
         strobes=strobes,
         payload=payload,

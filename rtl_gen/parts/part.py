@@ -31,6 +31,11 @@ class Part:
     def __init__(self, width_in: int, width_out: int, latency: int):
         self.width_in, self.width_out, self.latency = width_in, width_out, latency
 
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Bits of each input, where there are several."""
+        return (self.width_in,)
+
     @cached_property
     def cost(self) -> Cost:
         """What it takes."""

@@ -90,11 +90,21 @@ class Scan:
         return int(min([*np.diff(cycles), following]))
 
     def times(self, arrivals: Times) -> Times:
-        """Return in which cycle each window is complete, if one map comes by itself."""
-        when = self.whens
-        inside = np.minimum(when, len(arrivals) - 1)
-        found: Times = arrivals[inside] + (when - inside)
-        return found
+        """Return in which cycle each window is complete, for arrivals of whole maps."""
+        maps = arrivals.reshape(-1, self.height * self.width)
+        beyond = max(0, self.last + 1 - self.height * self.width)
+        when, found = self.whens, []
+        for number, pixels in enumerate(maps):
+            # Beyond the border there is a window in every cycle, until the next map begins; then
+            # there is one with each of its pixels.
+            alone = beyond
+            if number + 1 < len(maps):
+                alone = min(beyond, int(maps[number + 1][0] - pixels[-1]) - 1)
+            steps = [pixels, pixels[-1] + np.arange(1, alone + 1)]
+            if alone < beyond:
+                steps.append(maps[number + 1][: beyond - alone])
+            found.append(np.concatenate(steps)[when])
+        return np.concatenate(found)
 
 
 class Windows(Part):
@@ -140,7 +150,7 @@ class Windows(Part):
         return self.scan.width <= max(SHORT, self.family.memory.shifted)
 
     def times(self, arrivals: Times) -> Times:
-        """Return when outputs are given, for arrivals of one map by itself."""
+        """Return when outputs are given, for arrivals of whole maps."""
         return self.scan.times(arrivals) + self.latency
 
     def gap(self, between: int) -> int:

@@ -73,8 +73,8 @@ def conv_estimate(place: Place, searched: int) -> Estimated:
     window = _window(place)
     return Estimated(
         window.cost.tables + neurons_estimate(place, layer, layer.groups, searched),
+        place.arrival.after([window]),
         window.cost.blocks,
-        window.gap(place.arrival.between),
     )
 
 

@@ -35,4 +35,4 @@ def encode_estimate(place: Place, searched: int) -> Estimated:
     thresholds = place.operation(Encode).thresholds.ravel().tolist()
     each = sum(comparison_cost(threshold, place.edge.bits, place.family)
                for threshold in thresholds)
-    return Estimated(repeats * each, between=place.arrival.between)
+    return Estimated(repeats * each, place.arrival.after([]))

@@ -209,7 +209,8 @@ def neurons_estimate(place: Place, layer: Layer, sums: int, searched: int) -> fl
 def linear_estimate(place: Place, searched: int) -> Estimated:
     """Estimate neurons on a vector, or counted as pixels arrive."""
     layer = place.operation(Linear)
-    return Estimated(_fewest(place, layer.taps, neurons_estimate(place, layer, 1, searched)))
+    tables = _fewest(place, layer.taps, neurons_estimate(place, layer, 1, searched))
+    return Estimated(tables, place.arrival.after(gather(place).values()))
 
 
 @estimates("scores")
@@ -218,7 +219,8 @@ def scores_estimate(place: Place, searched: int) -> Estimated:
     taps = place.operation(Scores).taps
     sums = len(taps.indices) * place.edge.bits * place.family.sums.bit
     return Estimated(
-        _fewest(place, taps, sums) + largest_tables(len(taps), place.out.bits, place.family)
+        _fewest(place, taps, sums) + largest_tables(len(taps), place.out.bits, place.family),
+        place.arrival.after(gather(place).values()),
     )
 
 
