@@ -195,8 +195,8 @@ def test_pool_is_or_and_and():
         (lambda: Network(Edge.of_bits((1,), 8), (Stage("s", scores([[1]]), (0,)),)),
          r"^Stage s must receive from an earlier stage, not 0$"),
         (lambda: Network(Edge.of_bits((1,), 8), ()), r"^A network must have one stage or more$"),
-        (lambda: chain(Encode(np.array([[256]] * 3)), Flatten(), scores([[1, 0, 0]])),
-         r"^Stage encode_0: Encoder thresholds must lie between 1 and 255$"),
+        (lambda: chain(Encode(np.array([[257]] * 3)), Flatten(), scores([[1, 0, 0]])),
+         r"^Stage encode_0: Encoder thresholds must lie between 0 and 256, not 257$"),
     ],
 )  # fmt: skip
 def test_refuses_what_cannot_be(make, message):
@@ -322,7 +322,8 @@ def resealed(content, old, new):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        (b'"schema":1', b'"schema":2', "it has schema 2, but this sbnn-hw reads 1; fold the checkpoint"),
+        (b'"schema":1', b'"schema":3', "it has schema 3, but this sbnn-hw reads 1 to 2; fold the checkpoint"),
+        (b'"schema":1', b'"schema":2', "its schema must be 1, not 2"),
         (b'"kind":"flatten"', b'"kind":"eval"', "no operation is called 'eval'"),
         (b'"width":3', b'"width":-3', "its taps are not lists of inputs"),
         (b'"width":3', b'"width":1e9', "width must not be 1000000000.0"),

@@ -85,7 +85,7 @@ def changed(view, path, value):
 TAPS = ("stages", 2, "operation", "taps")
 BY_SCHEMA = [
     (("format",), "something", "its format is not"),
-    (("version",), 2, "it has version 2, but this sbnn-hw reads 1"),
+    (("version",), 3, "it has version 3, but this sbnn-hw reads 1 to 2"),
     (("input", "bits"), 0.5, "bits must not be 0.5"),
     (("input", "shape"), [8, 8], "must be (length,) or (height, width, channels)"),
     (("stages",), {}, "stages must not be {}"),

@@ -8,7 +8,7 @@ from sbnn_hw import bops, netlist
 from sbnn_hw.cli import main
 from sbnn_hw.errors import ModelRejected
 from sbnn_hw.fold.assemble import Assembler
-from sbnn_hw.fold.canonical import drop_unread
+from sbnn_hw.fold.unread import drop_unread
 from sbnn_hw.netlist import (
     Edge,
     Encode,

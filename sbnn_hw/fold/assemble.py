@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sbnn_hw.errors import ModelRejected
-from sbnn_hw.fold.canonical import canonical, drop_unread
 from sbnn_hw.fold.exact import Norm, Problem, Solution, align_scores, solve
+from sbnn_hw.fold.unread import drop_unread
 from sbnn_hw.netlist import (
     INPUT,
     Constants,
@@ -30,6 +30,7 @@ from sbnn_hw.netlist import (
     Taps,
     Window,
 )
+from sbnn_hw.netlist.layer_form import canonical_layer
 
 __all__ = ["Assembler", "Handle", "LayerReport", "Trained"]
 
@@ -279,7 +280,7 @@ def _folded(
         flips=solution.flips & ~constant,
         fixed=np.flatnonzero(before.known) if solution.xi else np.zeros(0, np.int64),
     )
-    return canonical(folded, edge, solution.constants)
+    return canonical_layer(folded, edge, solution.constants)
 
 
 def _solve(problem: Problem, ties: str) -> Solution:

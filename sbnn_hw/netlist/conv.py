@@ -1,21 +1,19 @@
 """Neurons that see a window of a map."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
 
 from sbnn_hw.errors import ModelRejected
 from sbnn_hw.netlist.edges import Edge
-from sbnn_hw.netlist.form import Array, Schema
-from sbnn_hw.netlist.layer import Int, Layer, require_map, sum_type
+from sbnn_hw.netlist.form import Schema
+from sbnn_hw.netlist.layer import Layer, require_map
 from sbnn_hw.netlist.taps import kernel_histogram
 from sbnn_hw.netlist.windows import Borders, Window, find_borders
+from sbnn_hw.netlist.wiring import Wiring
 
 __all__ = ["Conv2d"]
-
-# Maps computed at a time: their bits stay in the cache.
-MAPS = 64
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -76,6 +74,11 @@ class Conv2d(Layer):
         return output
 
     @property
+    def wiring(self) -> Wiring:
+        """Its weighted sums; padding holds the bit 0."""
+        return replace(super().wiring, window=self.window)
+
+    @property
     def positions(self) -> int:
         """Positions in the window."""
         return self.window.size
@@ -107,40 +110,3 @@ class Conv2d(Layer):
         if self.window.kernel != (3, 3):
             return None
         return kernel_histogram(self.taps, self.channels, self.groups)
-
-    def compute(self, x: Array, edge: Edge) -> Array:
-        """Compute the neurons on a batch of maps (batch, height, width, channels)."""
-        output = self.window.output(*edge.shape[:2])
-        out = np.empty((len(x), *output, len(self.taps)), np.uint8)
-        thresholds = self.thresholds[self.borders(edge).of]  # (rows, columns, neurons)
-        total = sum_type(int(self.taps.fan_in.max(initial=0)) * edge.maximum)
-        position, channel = np.divmod(self.taps.indices.astype(np.int64), self.channels)
-        per_group = len(self.taps) // self.groups
-        for start in range(0, len(x), MAPS):
-            # (channels, height, width, batch), so that what a tap reads lies together
-            maps = np.ascontiguousarray(x[start : start + MAPS].transpose(3, 1, 2, 0))
-            maps = self.window.pad(maps)
-            counts = self._window_sums(maps, output) if self.xi else None
-            for neuron in range(len(self.taps)):
-                sums: Array = np.zeros((*output, maps.shape[-1]), total)
-                for tap in range(self.taps.of(neuron).start, self.taps.of(neuron).stop):
-                    read = self.window.shifted(maps[channel[tap]], int(position[tap]), output)
-                    read = (edge.maximum - read) if self.taps.inverted[tap] else read
-                    np.add(sums, read, out=sums, casting="unsafe")
-                value = sums.astype(np.int64) << self.k
-                if counts is not None:
-                    value += self.xi * counts[neuron // per_group]
-                fires = (value >= thresholds[..., neuron, None]) ^ self.flips[neuron]
-                out[start : start + MAPS, ..., neuron] = fires.transpose(2, 0, 1)
-        return out
-
-    def _window_sums(self, maps: Array, output: tuple[int, int]) -> Int:
-        """Return pc_N of each group: (groups, rows, columns, batch)."""
-        counted = np.ones(self.channels, bool)
-        counted[self.fixed] = False
-        grouped = maps.reshape(self.groups, -1, *maps.shape[1:])
-        where = counted.reshape(self.groups, -1)[..., None, None, None]
-        planes = grouped.sum(axis=1, dtype=np.int64, where=where)
-        return sum(  # type: ignore[return-value]
-            self.window.shifted(planes, position, output) for position in range(self.window.size)
-        )

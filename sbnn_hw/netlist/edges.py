@@ -1,7 +1,9 @@
 """What flows between stages: the range of its values, its shape and its scan order."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
+
+import numpy as np
 
 from sbnn_hw.errors import ModelRejected
 
@@ -70,6 +72,20 @@ class Edge:
         if not self.signed:
             return max(1, self.high.bit_length())
         return max((-self.low - 1).bit_length(), max(self.high, 0).bit_length()) + 1
+
+    @property
+    def binary(self) -> bool:
+        """Whether the values are bits."""
+        return self.low >= 0 and self.high <= 1
+
+    @property
+    def dtype(self) -> "np.dtype[Any]":
+        """The smallest type of arrays that holds the values."""
+        for name in ("u1", "i1", "i2", "i4"):
+            info = np.iinfo(name)
+            if info.min <= self.low and self.high <= info.max:
+                return np.dtype(name)
+        return np.dtype("i8")
 
     @property
     def channels(self) -> int:

@@ -25,13 +25,15 @@ from sbnn_hw.files import opened_model, write_atomically
 from sbnn_hw.netlist.edges import Edge
 from sbnn_hw.netlist.form import ARRAY, Array, Arrays, Damaged, Write, get
 from sbnn_hw.netlist.meaning import Meaning
-from sbnn_hw.netlist.network import Network, Stage
+from sbnn_hw.netlist.network import Network
 from sbnn_hw.netlist.operation import OPERATIONS, Operation
+from sbnn_hw.netlist.stage import Stage
 
-__all__ = ["MAGIC", "SCHEMA", "describe", "encode", "load", "read_network", "save", "to_bytes"]
+__all__ = ["MAGIC", "SCHEMAS", "describe", "encode", "load", "read_network", "save", "to_bytes"]
 
 MAGIC = b"SBNN\r\n\x1a\n"
-SCHEMA = 1
+#: 2 has integer streams; a network that 1 can say is written in 1.
+SCHEMAS = (1, 2)
 
 _DTYPES = ("|b1", "|u1", "|i1", "<u2", "<i2", "<u4", "<i4", "<i8")
 
@@ -96,7 +98,7 @@ def encode(network: Network, *, names: bool) -> tuple[bytes, list[Array]]:
     write = _Writer()
     description = {
         "format": "sbnn-hw netlist",
-        "schema": SCHEMA,
+        "schema": network.schema,
         **describe(network, write, names=names),
     }
     if names:
@@ -218,12 +220,14 @@ def load(path: str | Path) -> Network:
         text = json.loads(bytes(content[16 : 16 + length]).decode("ascii"))
         if get(text, "format", str) != "sbnn-hw netlist":
             raise Damaged("it is something else")
-        if (schema := get(text, "schema", int)) != SCHEMA:
+        if (schema := get(text, "schema", int)) not in SCHEMAS:
             raise ModelRejected(
-                f"it has schema {schema}, but this sbnn-hw reads {SCHEMA}; fold the checkpoint "
-                f"again"
+                f"it has schema {schema}, but this sbnn-hw reads {SCHEMAS[0]} to {SCHEMAS[-1]}; "
+                f"fold the checkpoint again"
             )
         network = read_network(text, _Reader(content[16 + length : -32]))
+        if schema != network.schema:
+            raise Damaged(f"its schema must be {network.schema}, not {schema}")
         if get(text, "digest", str) != network.digest:
             raise Damaged("its digest does not match its content")
     except (Damaged, ValueError, RecursionError, OverflowError, MemoryError) as error:

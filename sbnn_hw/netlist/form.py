@@ -5,7 +5,8 @@ made again with a ``read`` that does the opposite. The file and the JSON view ha
 """
 
 from collections.abc import Callable
-from typing import Any, Literal, Protocol, get_origin
+from types import NoneType, UnionType
+from typing import Any, Literal, Protocol, get_args, get_origin
 
 import numpy as np
 import numpy.typing as npt
@@ -87,7 +88,14 @@ def plain(value: Any, write: Write) -> Any:
 
 
 def read_as(kind: Any, text: Any, key: str, read: Arrays) -> Any:
-    """Return a parameter of the kind that its annotation says: the opposite of :func:`plain`."""
+    """Return a parameter of the kind that its annotation says: the opposite of :func:`plain`.
+
+    What may be None may be left out.
+    """
+    if get_origin(kind) is UnionType:
+        (kind,) = (each for each in get_args(kind) if each is not NoneType)
+        if isinstance(text, dict) and key not in text:
+            return None
     if get_origin(kind) is np.ndarray:
         return read(get(text, key, ARRAY))
     if hasattr(kind, "describe"):

@@ -12,13 +12,11 @@ from sbnn_hw.netlist.form import BOOLEANS, INTEGERS, TABLE, Array, Schema
 from sbnn_hw.netlist.operation import Constants, Mask, Operation, Work
 from sbnn_hw.netlist.taps import Taps, frozen_array
 from sbnn_hw.netlist.windows import Borders
+from sbnn_hw.netlist.wiring import Wiring
 
-__all__ = ["Layer", "Tapped", "count_taps"]
+__all__ = ["Layer", "Tapped"]
 
 Int = npt.NDArray[np.int64]
-
-# Vectors computed at a time: their bits stay in the cache.
-VECTORS = 1000
 
 
 class Tapped(Operation):
@@ -31,6 +29,11 @@ class Tapped(Operation):
     #: Inputs that each position of a window has, and the groups in which they are parted.
     channels: int
     groups: int
+
+    @property
+    def wiring(self) -> Wiring:
+        """Its weighted sums."""
+        raise NotImplementedError
 
     @property
     def connections(self) -> int:
@@ -72,8 +75,11 @@ class Tapped(Operation):
         windows, inputs = self.windows(edge), self.inputs_per_neuron(edge)
         q = inputs * self.groups * windows if self.xi else 0
         done = self.connections * windows + q
-        if edge.bits > 1:
-            return Work(additions=done)
+        weights = self.wiring.weights
+        if weights is not None or not edge.binary:
+            # Bits are multiplied by nothing: they choose the weight, or zero.
+            multiplied = 0 if weights is None or edge.binary else multiplications(weights)
+            return Work(additions=done, multiplications=multiplied * windows)
         return Work(binary_macs=inputs * len(self.taps) * windows, sparse=done, q=q)
 
 
@@ -135,9 +141,31 @@ class Layer(Tapped):
             raise ModelRejected("Fixed inputs must not be tapped")
 
     @property
+    def wiring(self) -> Wiring:
+        """Its weighted sums; padding holds the bit 0."""
+        return Wiring(
+            taps=self.taps,
+            xi=self.xi,
+            k=self.k,
+            fixed=self.fixed,
+            channels=self.channels,
+            groups=self.groups,
+        )
+
+    @property
     def positions(self) -> int:
         """Positions in the window."""
         return 1
+
+    def compute(self, x: Array, edge: Edge) -> Array:
+        """Compute the neurons on a batch (batch, *shape)."""
+        thresholds = self.thresholds[self.borders(edge).of]
+        if len(edge.shape) == 1:
+            thresholds = thresholds[0, 0]
+        out = np.empty((len(x), *thresholds.shape[:-1], len(self.taps)), np.uint8)
+        for part, sums in self.wiring.sums(x, edge):
+            out[part] = (sums >= thresholds.astype(sums.dtype)) ^ self.flips
+        return out
 
     @property
     def pads_zeros(self) -> bool:
@@ -227,23 +255,10 @@ def _reach(xi: int, k: int, tapped: Int, others: Int, always: Int) -> tuple[Int,
     return low + (always << k), high + (always << k)
 
 
-def sum_type(largest: int) -> type:
-    """Return a type that holds sums up to the largest."""
-    return np.uint16 if largest < 1 << 16 else np.int64
-
-
-def count_taps(taps: Taps, x: Array, maximum: int) -> Array:
-    """Add up the taps of each neuron on vectors (batch, width); return (neurons, batch)."""
-    columns = np.ascontiguousarray(x.T)
-    total = sum_type(int(taps.fan_in.max(initial=0)) * maximum)
-    sums: Array = np.zeros((len(taps), len(x)), total)
-    for neuron in np.flatnonzero(taps.fan_in).tolist():
-        at = taps.of(neuron)
-        read = columns[taps.indices[at]]
-        if taps.inverted[at].any():
-            read[taps.inverted[at]] = maximum - read[taps.inverted[at]]
-        read.sum(axis=0, dtype=total, out=sums[neuron])
-    return sums
+def multiplications(factors: Int) -> int:
+    """Return how many factors are neither zero nor a power of two of either sign."""
+    size = np.abs(factors)
+    return int(((size & (size - 1)) != 0).sum())
 
 
 def require_vector(edge: Edge, width: int) -> None:

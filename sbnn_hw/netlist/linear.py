@@ -3,12 +3,9 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
 from sbnn_hw.errors import ModelRejected
 from sbnn_hw.netlist.edges import Edge
-from sbnn_hw.netlist.form import Array
-from sbnn_hw.netlist.layer import VECTORS, Layer, count_taps, require_vector
+from sbnn_hw.netlist.layer import Layer, require_vector
 
 __all__ = ["Linear"]
 
@@ -33,17 +30,3 @@ class Linear(Layer):
         require_vector(edge, self.taps.width)
         self.check(edge)
         return Edge((len(self.taps),))
-
-    def compute(self, x: Array, edge: Edge) -> Array:
-        """Compute the neurons on a batch of vectors."""
-        out = np.empty((len(x), len(self.taps)), np.uint8)
-        for start in range(0, len(x), VECTORS):
-            part = x[start : start + VECTORS]
-            value = count_taps(self.taps, part, edge.maximum).astype(np.int64) << self.k
-            if self.xi:
-                counted = np.ones(self.taps.width, bool)
-                counted[self.fixed] = False
-                value += self.xi * part.sum(axis=1, dtype=np.int64, where=counted)
-            fires = (value >= self.thresholds[0][:, None]) ^ self.flips[:, None]
-            out[start : start + VECTORS] = fires.T
-        return out

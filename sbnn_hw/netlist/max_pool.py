@@ -1,4 +1,4 @@
-"""The maximum of the bits in a window."""
+"""The maximum of the values in a window."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -18,10 +18,11 @@ __all__ = ["MaxPool2d"]
 
 @dataclass(frozen=True, eq=False)
 class MaxPool2d(Operation):
-    """The OR of the bits in each window; the AND in the channels of ``all_of``.
+    """The OR of the bits in each window, or the AND in the channels of ``all_of``.
 
     AND is what the maximum becomes where the batch norm behind it has a negative scale. Padding
-    changes neither: it is 0 for OR and 1 for AND.
+    changes neither: it is 0 for OR and 1 for AND. Of integers it is the maximum; padding is the
+    least value that can occur.
     """
 
     kind: ClassVar[str] = "max_pool2d"
@@ -42,17 +43,31 @@ class MaxPool2d(Operation):
 
     def infer(self, edge: Edge) -> Edge:
         """Return the edge of the smaller map."""
-        if len(edge.shape) != 3 or edge.channels != len(self.all_of) or edge.bits != 1:
+        if len(edge.shape) != 3 or edge.channels != len(self.all_of):
             raise ModelRejected(
-                f"It takes a map of {len(self.all_of)} bits per pixel, but receives {edge.shape!r} "
-                f"of {edge.bits} bits"
+                f"It takes a map of {len(self.all_of)} channels, but receives {edge.shape!r}"
+            )
+        if self.all_of.any() and not edge.binary:
+            raise ModelRejected(
+                f"It takes the AND of bits, but receives values from {edge.low} to {edge.high}"
             )
         rows, columns = self.window.output(*edge.shape[:2])
-        return Edge((rows, columns, edge.channels), scan=edge.scan)
+        low, high = (0, 1) if edge.binary else (edge.low, edge.high)
+        return Edge((rows, columns, edge.channels), low, high, edge.scan)
+
+    def needs(self, edge: Edge) -> int:
+        """Return the first schema of files that can say it: 2 on integers."""
+        return 1 if edge.binary else 2
 
     def compute(self, x: Array, edge: Edge) -> Array:
         """Compute the pool on a batch of maps (batch, height, width, channels)."""
         output = self.window.output(*edge.shape[:2])
+        if not edge.binary:
+            padded = self.window.pad(x, edge.low)
+            most = self.window.shifted(padded, 0, output).copy()
+            for position in range(1, self.window.size):
+                np.maximum(most, self.window.shifted(padded, position, output), out=most)
+            return most
         flip = self.all_of.astype(np.uint8)
         # The AND of bits is the complement of the OR of their complements.
         padded = self.window.pad(x ^ flip)

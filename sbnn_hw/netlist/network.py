@@ -1,60 +1,23 @@
 """The integer network: a directed acyclic graph of stages that computes itself."""
 
 import hashlib
-import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from sbnn_hw.errors import ModelRejected, naming
+from sbnn_hw.netlist.canonical import canonical_stages
 from sbnn_hw.netlist.edges import Edge
 from sbnn_hw.netlist.form import Array
 from sbnn_hw.netlist.layer import Tapped
 from sbnn_hw.netlist.meaning import Meaning
-from sbnn_hw.netlist.operation import Mask, Operation
-from sbnn_hw.netlist.taps import frozen_array
+from sbnn_hw.netlist.operation import Mask
+from sbnn_hw.netlist.stage import INPUT, Stage
 
-__all__ = ["INPUT", "Network", "Outcome", "Stage"]
-
-#: The source that stands for the network's own input.
-INPUT = -1
-
-
-@dataclass(frozen=True, eq=False)
-class Stage:
-    """A named operation and where its input comes from."""
-
-    #: Lower-case letters, digits and underscores; it becomes part of names in Verilog.
-    name: str
-    operation: Operation
-    #: Numbers of the stages that it receives from, in the order in which the operation takes them;
-    #: :data:`INPUT` is the network's input.
-    sources: tuple[int, ...]
-    #: Weights of value one as trained, before constants were propagated. Not in the digest.
-    ones: int | None = None
-    #: Of a 3×3 convolution as trained: how many kernels there are of each Hamming weight, 0 to 9.
-    #: Not in the digest.
-    kernels: tuple[int, ...] | None = None
-    #: Neurons, or channels of a pool, that nothing reads, so that they are not built; a neuron
-    #: hands on 0. Not in the digest.
-    absent: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
-
-    def __post_init__(self) -> None:
-        if not re.fullmatch(r"[a-z][a-z0-9_]{0,62}", self.name):
-            raise ModelRejected(
-                f"A stage's name must be lower-case letters, digits and underscores, "
-                f"not {self.name!r}"
-            )
-        object.__setattr__(self, "absent", frozen_array(self.absent, np.int64, "Absent neurons"))
-        object.__setattr__(self, "sources", tuple(self.sources))
-        if len(self.sources) != self.operation.arity:
-            wanted = (
-                "one source" if self.operation.arity == 1 else f"{self.operation.arity} sources"
-            )
-            raise ModelRejected(f"Stage {self.name} must have {wanted}, not {self.sources!r}")
+__all__ = ["Network", "Outcome"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,12 +122,30 @@ class Network:
         """Number of taps in all."""
         return sum(stage.operation.connections for stage in self.stages)
 
+    @property
+    def schema(self) -> int:
+        """The first schema of files that can say the network."""
+        return max(
+            stage.operation.needs(*self.edges_into(number))
+            for number, stage in enumerate(self.stages)
+        )
+
+    @cached_property
+    def canonical(self) -> "Network":
+        """The one form of the network: the same function, and its stages' values if they are left.
+
+        What the first schema can say has one form already.
+        """
+        if self.schema == 1:
+            return self
+        return replace(self, stages=canonical_stages(self.input, self.stages))
+
     @cached_property
     def digest(self) -> str:
         """SHA-256 over all that decides what the network computes; names are not in it."""
         from sbnn_hw.netlist.file import encode
 
-        description, arrays = encode(self, names=False)
+        description, arrays = encode(self.canonical, names=False)
         digest = hashlib.sha256(description)
         for array in arrays:
             digest.update(array.tobytes())
@@ -191,18 +172,21 @@ class Network:
         if unknown:
             raise ModelRejected(f"No stage is called {sorted(unknown)[0]!r}")
         parts = []
+        last_reader = {s: n for n, stage in enumerate(self.stages) for s in stage.sources}
         # Wide maps are computed in pieces, so that memory does not grow with the batch.
         size = max(64, (1 << 25) // max(self.edge_from(n).size for n in range(len(self.stages))))
         for start in range(0, max(1, len(pixels)), size):
-            values: list[Array] = []
+            values: dict[int, Array] = {INPUT: pixels[start : start + size]}
+            kept: dict[str, Array] = {}
             for number, stage in enumerate(self.stages):
-                inputs = [
-                    pixels[start : start + size] if source == INPUT else values[source]
-                    for source in stage.sources
-                ]
-                values.append(stage.operation.compute(*inputs, *self.edges_into(number)))
-            kept = {s.name: v for s, v in zip(self.stages, values, strict=True) if s.name in keep}
-            parts.append((values[-1], kept))
+                inputs = [values[source] for source in stage.sources]
+                values[number] = stage.operation.compute(*inputs, *self.edges_into(number))
+                if stage.name in keep:
+                    kept[stage.name] = values[number]
+                # What no later stage reads makes room.
+                for source in {source for source in stage.sources if last_reader[source] == number}:
+                    del values[source]
+            parts.append((values[len(self.stages) - 1], kept))
         scores = np.concatenate([scores for scores, _ in parts])
         values_kept = {name: np.concatenate([kept[name] for _, kept in parts]) for name in keep}
         # numpy's argmax takes the first maximum, as torch's does.

@@ -1,5 +1,6 @@
 """What an operation answers for itself; whatever walks a network asks it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, get_type_hints
 
@@ -55,14 +56,18 @@ class Operation:
 
     #: Its name in files, in reports and for its hardware.
     kind: ClassVar[str]
-    #: How many sources it has.
+    #: How many sources it has. Where operations of a kind differ in that, the class has the fewest,
+    #: each operation its own number, and ``most_sources`` is the most that there can be.
     arity: ClassVar[int] = 1
+    most_sources: ClassVar[int] = 0
     #: Whether it sees a map through a window, so that pixels come one by one.
     windowed: ClassVar[bool] = False
     #: Whether it gives class scores, with which a network ends.
     scoring: ClassVar[bool] = False
     #: What its description holds: names of its parameters, each with its JSON Schema in the view.
     schema: ClassVar[Schema] = {}
+    #: The same for parameters that are left out where they are None.
+    optional: ClassVar[Schema] = {}
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -128,14 +133,38 @@ class Operation:
     ) -> None:
         """Refuse what a stage says of its weights as trained, if they cannot have been so."""
 
+    # Its one form
+
+    def once(self, keys: Sequence[str]) -> tuple["Operation", tuple[int, ...]]:
+        """Return the operation that reads each source once, and which sources it then reads.
+
+        Sources with equal keys are the same; where their order does not matter, they come in the
+        order of the keys.
+        """
+        return self, tuple(range(len(keys)))
+
+    def simplified(self, *edges: Any, **_: Any) -> "Operation":
+        """Return the form that stands for all operations that are this one, said otherwise."""
+        return self
+
+    def passes(self, *edges: Any, **_: Any) -> bool:
+        """Whether it hands on what it receives, in its one form, and so need not be there."""
+        return False
+
     # Its description
+
+    def needs(self, *edges: Any, **_: Any) -> int:
+        """Return the first schema of files that can say it."""
+        return 1
 
     def describe(self, write: Write) -> dict[str, Any]:
         """Return its parameters as plain values, arrays as ``write`` has them."""
-        return {name: plain(getattr(self, name), write) for name in self.schema}
+        said = [name for name in self.optional if getattr(self, name) is not None]
+        return {name: plain(getattr(self, name), write) for name in (*self.schema, *said)}
 
     @classmethod
     def read(cls, text: dict[str, Any], read: Arrays) -> Self:
         """Make the operation of its description; whatever that is, all is checked."""
         kinds = get_type_hints(cls)
-        return cls(**{name: read_as(kinds[name], text, name, read) for name in cls.schema})
+        names = (*cls.schema, *cls.optional)
+        return cls(**{name: read_as(kinds[name], text, name, read) for name in names})

@@ -19,7 +19,7 @@ from sbnn_hw.netlist.form import (
     object_of,
 )
 
-__all__ = ["Taps", "frozen_array", "kernel_histogram"]
+__all__ = ["Taps", "frozen_array", "frozen_weights", "kernel_histogram"]
 
 Int = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]
@@ -168,6 +168,18 @@ class Taps:
         totals: Int = np.concatenate([[0], np.cumsum(values, dtype=np.int64)])
         sums: Int = totals[self.starts[1:]] - totals[self.starts[:-1]]
         return sums
+
+
+def frozen_weights(values: Any, taps: Taps) -> Int:
+    """Return a read-only array of a weight for each tap; the sign of a tap is its weight's."""
+    weights: Int = frozen_array(values, np.int64, "Weights")
+    if weights.shape != taps.indices.shape:
+        raise ModelRejected(f"Weights must be ({len(taps.indices)},), not {weights.shape!r}")
+    if (weights == 0).any() or (np.abs(weights) >= 1 << 31).any():
+        raise ModelRejected("Weights must not be zero, and must be below 2^31")
+    if taps.inverted.any():
+        raise ModelRejected("Taps with weights must not be inverted")
+    return weights
 
 
 def kernel_histogram(taps: Taps, channels: int, groups: int) -> tuple[int, ...]:

@@ -17,10 +17,11 @@ from sbnn_hw.netlist.form import Array, Damaged, Schema, get, list_of, object_of
 from sbnn_hw.netlist.network import Network
 from sbnn_hw.netlist.operation import OPERATIONS, Operation
 
-__all__ = ["FORMAT", "VERSION", "from_view", "load_view", "save_view", "to_view", "view_schema"]
+__all__ = ["FORMAT", "VERSIONS", "from_view", "load_view", "save_view", "to_view", "view_schema"]
 
 FORMAT = "sbnn-hw netlist view"
-VERSION = 1
+#: As the schemas of files.
+VERSIONS = file.SCHEMAS
 
 #: Larger files are not read.
 LARGEST = 256 << 20
@@ -49,15 +50,19 @@ def view_schema() -> Schema:
     stages = [{"$ref": f"#/$defs/{kind}"} for kind in OPERATIONS]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": "urn:sbnn-hw:netlist-view:1",
+        "$id": "urn:sbnn-hw:netlist-view:2",
         "title": "The view of an sbnn-hw netlist",
-        "description": "An integer network of popcount-and-threshold neurons. docs/netlist.md "
+        "description": "An integer network of neurons that count bits, and of integer streams "
+        "between them. docs/netlist.md "
         "tells what it computes. What no schema can say (sizes that fit each other, thresholds "
         "within reach) is checked when it is read.",
         **object_of(
             {"digest": digest, "meaning": meaning},
             format={"const": FORMAT},
-            version={"const": VERSION},
+            version={
+                "description": "2 where the network has integer streams.",
+                "enum": list(VERSIONS),
+            },
             input={
                 "description": "What the network receives: raw pixels, row by row, channels "
                 "together.",
@@ -70,15 +75,18 @@ def view_schema() -> Schema:
 
 
 def _stage_schema(operation: type[Operation]) -> Schema:
-    count, source = operation.arity, {"type": "integer", "minimum": -1}
+    least, source = operation.arity, {"type": "integer", "minimum": -1}
+    most = operation.most_sources or least
     naturals = list_of({"type": "integer", "minimum": 0})
     return object_of(
         name={"type": "string", "pattern": "^[a-z][a-z0-9_]{0,62}$"},
         sources={
             "description": "The stages it receives from, by number; -1 is the network's input.",
-            **list_of(source, minItems=count, maxItems=count),
+            **list_of(source, minItems=least, maxItems=most),
         },
-        operation=object_of(kind={"const": operation.kind}, **operation.schema),
+        operation=object_of(
+            operation.optional, kind={"const": operation.kind}, **operation.schema
+        ),
         ones={"type": ["integer", "null"], "minimum": 0},
         kernels={"oneOf": [{"type": "null"}, naturals]},
         absent=naturals,
@@ -88,7 +96,7 @@ def _stage_schema(operation: type[Operation]) -> Schema:
 def to_view(network: Network) -> dict[str, Any]:
     """Return a network as plain values."""
     description = file.describe(network, _listed, names=True)
-    view: dict[str, Any] = {"format": FORMAT, "version": VERSION, **description}
+    view: dict[str, Any] = {"format": FORMAT, "version": network.schema, **description}
     for stage in view["stages"]:
         if taps := stage["operation"].get("taps"):
             stage["operation"]["taps"] = _by_neuron(taps)
@@ -115,11 +123,14 @@ def from_view(view: Any) -> Network:
     try:
         if not isinstance(view, dict) or view.get("format") != FORMAT:
             raise Damaged(f"its format is not {FORMAT!r}")
-        if view.get("version") != VERSION:
+        if (version := view.get("version")) not in VERSIONS or isinstance(version, bool):
             raise ModelRejected(
-                f"it has version {view.get('version')!r:.20}, but this sbnn-hw reads {VERSION}"
+                f"it has version {version!r:.20}, but this sbnn-hw reads {VERSIONS[0]} to "
+                f"{VERSIONS[-1]}"
             )
         network = file.read_network(_with_flat_taps(view), _Lists())
+        if version < network.schema:
+            raise Damaged(f"its version must be {network.schema}, not {version}")
         if view.get("digest", network.digest) != network.digest:
             raise Damaged(
                 "its digest does not match its content; remove the digest if you change the file"

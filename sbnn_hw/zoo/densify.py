@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from sbnn_hw.fold.canonical import fewer_taps
 from sbnn_hw.netlist import Edge, Layer, Network, Scores, Stage, Taps
+from sbnn_hw.netlist.layer_form import fewer_taps
 
 __all__ = ["dense_layer", "densify"]
 

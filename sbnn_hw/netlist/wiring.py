@@ -1,0 +1,211 @@
+"""Weighted sums of inputs: what layers, sums and scores have in common, and its exact products."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sbnn_hw.errors import ModelRejected
+from sbnn_hw.netlist.edges import Edge
+from sbnn_hw.netlist.form import Array
+from sbnn_hw.netlist.operation import Constants
+from sbnn_hw.netlist.taps import Taps
+from sbnn_hw.netlist.windows import Window, find_borders
+
+__all__ = ["EXACT", "Wiring", "exact_type"]
+
+Int = npt.NDArray[np.int64]
+
+#: Sums below this are exact in float64, in which models are trained and evaluated.
+EXACT = 1 << 53
+
+# Inputs of windows that are laid out at a time: they stay in the cache.
+_COLUMNS = 1 << 21
+
+
+def exact_type(largest: int) -> type:
+    """Return the fastest type that has all integers up to the largest.
+
+    Sums of integers that stay below it are exact in any order, so that they can be left to BLAS.
+    """
+    return np.float32 if largest < 1 << 24 else np.float64 if largest < EXACT else np.int64
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Wiring:
+    """Sums Σ 2^k·w·x over taps, and Ξ·x over all inputs that could have been tapped.
+
+    Inputs are a vector, or what a window sees of a map. An inverted tap reads the complement.
+    """
+
+    taps: Taps
+    #: A weight for each tap; all are one if it is None.
+    weights: Int | None = None
+    xi: int = 0
+    k: int = 0
+    #: Inputs (channels of a map) that Ξ does not count.
+    fixed: Int
+    #: Inputs at each position of the window, and the groups in which they are parted.
+    channels: int
+    groups: int = 1
+    #: None of a vector.
+    window: Window | None = None
+    #: What padding holds, in each channel; zero if it is None.
+    pad: Int | None = None
+    #: Bits are −1 and 1, and padding is nothing.
+    bipolar: bool = False
+
+    def _factors(self) -> Int:
+        """Return what each tap is multiplied by, Ξ not included."""
+        sign = np.where(self.taps.inverted, -1, 1)
+        return (sign if self.weights is None else sign * self.weights) << self.k
+
+    @property
+    def positions(self) -> int:
+        """Positions in the window."""
+        return 1 if self.window is None else self.window.size
+
+    def inputs_per_neuron(self) -> int:
+        """Return how many inputs a neuron could be wired to."""
+        return self.positions * self.channels // self.groups
+
+    def largest(self, edge: Edge) -> int:
+        """Return what no sum of some of the products can exceed."""
+        if self.weights is None:
+            weight = int(self.taps.fan_in.max(initial=0)) << self.k
+        else:
+            weight = int(self.taps.per_neuron(np.abs(self.weights)).max(initial=0)) << self.k
+        values = [1] if self.bipolar else [abs(edge.low), abs(edge.high)]
+        if self.pad is not None:
+            values += np.abs(self.pad).tolist()
+        if self.taps.inverted.any():
+            values.append(edge.maximum)
+        return (weight + abs(self.xi) * self.inputs_per_neuron()) * max(values)
+
+    def check(self, edge: Edge) -> None:
+        """Refuse sums that float64 might not have exactly."""
+        if self.largest(edge) >= EXACT:
+            raise ModelRejected(
+                f"Its sums need more than 53 bits: they may reach {self.largest(edge)}"
+            )
+
+    def reach(self, edge: Edge, constants: Constants | None = None) -> tuple[Int, Int]:
+        """Return the least and the greatest sum of each border class and neuron.
+
+        All sums must be within 53 bits.
+        """
+        valid = (
+            np.ones((1, 1), bool)
+            if self.window is None
+            else find_borders(self.window, *edge.shape[:2]).valid
+        )
+        low, high = np.full(self.channels, edge.low), np.full(self.channels, edge.high)
+        if constants is not None:
+            low = np.where(constants.known, constants.value, low)
+            high = np.where(constants.known, constants.value, high)
+        outside = np.zeros(self.channels, np.int64) if self.pad is None else self.pad
+        if self.bipolar:
+            low, high = 2 * low - 1, 2 * high - 1
+        position, channel = np.divmod(self.taps.indices.astype(np.int64), self.channels)
+        factors, complement = self._factors(), self._complements(edge)
+        counted = self._counted()
+        group = np.arange(len(self.taps)) * self.groups // len(self.taps)
+        ends: list[Int] = []
+        for choose, first, last in ((np.minimum, low, high), (np.maximum, high, low)):
+
+            def end(factor: Any, at: Any, choose: Any = choose, a: Int = first, b: Int = last) -> Int:
+                found: Int = choose(factor * a[at], factor * b[at])
+                return found
+
+            every = slice(None)
+            # Ξ counts all inputs; those that are tapped are counted with their taps.
+            inside = end(factors + self.xi, channel) - end(self.xi, channel)
+            beyond = factors * outside[channel]
+            each = np.where(counted, end(self.xi, every), 0).reshape(self.groups, -1).sum(axis=1)
+            padded = np.where(counted, self.xi * outside, 0).reshape(self.groups, -1).sum(axis=1)
+            ends.append(
+                np.array(
+                    [
+                        self.taps.per_neuron(np.where(mask[position], inside, beyond))
+                        + mask.sum() * each[group]
+                        + (~mask).sum() * padded[group]
+                        + complement
+                        for mask in valid
+                    ]
+                )
+            )
+        return ends[0], ends[1]
+
+    def _counted(self) -> npt.NDArray[np.bool_]:
+        counted = np.ones(self.channels, bool)
+        counted[self.fixed] = False
+        return counted
+
+    def _complements(self, edge: Edge) -> Int:
+        """Return what inverted taps add, whatever they read."""
+        if self.bipolar or not self.taps.inverted.any():
+            return np.zeros(len(self.taps), np.int64)
+        return self.taps.per_neuron(self.taps.inverted) * edge.maximum << self.k
+
+    def _matrix(self, dtype: type) -> Array:
+        """Return all factors: (groups, inputs of a group, neurons of a group)."""
+        neurons, per_group = len(self.taps) // self.groups, self.channels // self.groups
+        counted = self._counted().reshape(self.groups, 1, per_group, 1)
+        made = np.zeros((self.groups, self.positions, per_group, neurons), dtype)
+        made += np.where(counted, self.xi, 0).astype(dtype)
+        position, channel = np.divmod(self.taps.indices.astype(np.int64), self.channels)
+        group, neuron = np.divmod(self.taps.neurons, neurons)
+        made[group, position, channel % per_group, neuron] += self._factors().astype(dtype)
+        return made.reshape(self.groups, -1, neurons)
+
+    def sums(self, x: Array, edge: Edge) -> Iterator[tuple[slice, Array]]:
+        """Yield the sums of some of a batch after others: (images, …, neurons), exact.
+
+        They are floats wherever those have every sum.
+        """
+        dtype = exact_type(self.largest(edge))
+        matrix, add = self._matrix(dtype), self._complements(edge).astype(dtype)
+        output = () if self.window is None else self.window.output(*edge.shape[:2])
+        rows = int(np.prod(output, dtype=np.int64))
+        images = max(1, _COLUMNS // (rows * matrix.shape[1] * self.groups))
+        columns: Array = np.empty((0,), dtype)
+        for start in range(0, len(x), images):
+            part = slice(start, min(start + images, len(x)))
+            count = (part.stop - start) * rows
+            seen = self._lay_out(x[part], dtype, columns)
+            sums = np.empty((count, self.groups, matrix.shape[2]), dtype)
+            for group in range(self.groups):
+                np.matmul(seen[group].reshape(count, -1), matrix[group], out=sums[:, group])
+            columns = seen
+            made = sums.reshape(part.stop - start, *output, len(self.taps))
+            yield part, (made + add if add.any() else made)
+
+    def _lay_out(self, x: Array, dtype: type, columns: Array) -> Array:
+        """Return what every window sees: (groups, images, …, positions, channels of a group)."""
+        per_group = self.channels // self.groups
+        if self.bipolar:
+            x = 2 * x.astype(dtype) - 1
+        if self.window is None:
+            flat: Array = x.astype(dtype, copy=False).reshape(1, len(x), 1, per_group)
+            return flat
+        height, width = x.shape[1:3]
+        output = self.window.output(height, width)
+        shape = (self.groups, len(x), *output, self.positions, per_group)
+        seen = columns if columns.shape == shape else np.empty(shape, dtype)
+        padded: Array = x
+        if any(self.window.padding):
+            down, across = self.window.padding
+            padded = np.empty(
+                (len(x), height + 2 * down, width + 2 * across, self.channels), x.dtype
+                if self.pad is None
+                else dtype
+            )
+            padded[...] = 0 if self.pad is None else self.pad
+            padded[:, down : down + height, across : across + width] = x
+        for position in range(self.positions):
+            read = self.window.shifted(padded, position, output)
+            for group in range(self.groups):
+                seen[group, ..., position, :] = read[..., group * per_group : (group + 1) * per_group]
+        return seen
