@@ -30,6 +30,9 @@ Op = TypeVar("Op", bound=Operation)
 #: depends on itself and on the next, and the last has none.
 SEVERAL = 4
 
+#: Cycles between two beats that come slowly: all that one sets off is over before the next.
+SLOW = 1 << 16
+
 
 @dataclass(frozen=True, eq=False)
 class Arrival:
@@ -41,8 +44,9 @@ class Arrival:
         A pixel at a time; else all at once.
     times : array of int
         In which cycles they come, if one image comes by itself, a beat in every cycle.
-    following : array of int
-        In which cycles they come, if some images follow each other, a beat in every cycle.
+    patterns : tuple of array of int
+        In which cycles they come, if some images follow each other: a beat in every cycle; a beat
+        now and then; the same, but each image's first beat directly behind the one before it.
     between : int
         The fewest cycles from one to the next.
     gathered : tuple of str and Edge, optional
@@ -52,22 +56,24 @@ class Arrival:
 
     raster: bool
     times: Times
-    following: Times
+    patterns: tuple[Times, ...]
     between: int = 1
     gathered: tuple[str, Edge] | None = None
 
     @classmethod
     def of_input(cls, raster: bool, beats: int) -> "Arrival":
         """Return how the network's input comes."""
-        return cls(raster, np.arange(beats), np.arange(SEVERAL * beats))
+        quick, image = np.arange(SEVERAL * beats), np.arange(SEVERAL * beats) // beats
+        slow = SLOW * quick
+        return cls(raster, np.arange(beats), (quick, slow, slow - (SLOW - 1) * image))
 
     def after(self, parts: Iterable[Part]) -> "Arrival":
         """Return how the outputs of parts in a chain come."""
-        times, following, between = self.times, self.following, self.between
+        times, patterns, between = self.times, self.patterns, self.between
         for part in parts:
-            times, following = part.times(times), part.times(following)
-            between = part.gap(between)
-        return replace(self, times=times, following=following, between=between, gathered=None)
+            times, between = part.times(times), part.gap(between)
+            patterns = tuple(map(part.times, patterns))
+        return replace(self, times=times, patterns=patterns, between=between, gathered=None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,11 +100,12 @@ def meet(name: str, edges: Sequence[Edge], arrivals: Sequence[Arrival], family: 
     if any(each.gathered or each.raster != first.raster for each in arrivals):
         raise ModelRejected("it reads a map and a vector, which cannot meet in hardware")
     bits = [edge.bits * (edge.channels if first.raster else edge.size) for edge in edges]
-    patterns = [[each.times for each in arrivals], [each.following for each in arrivals]]
-    join = fit_queues(bits, patterns, family)
-    alone, following = (join.meet(pattern) for pattern in patterns)
+    every = list(zip(*((each.times, *each.patterns) for each in arrivals), strict=True))
+    join = fit_queues(bits, every, family)
+    times, *patterns = map(join.meet, every)
     between = min(each.between for each in arrivals)
-    return Meeting({f"{name}_join": join}, Arrival(first.raster, alone, following, between))
+    arrival = Arrival(first.raster, times, tuple(patterns), between)
+    return Meeting({f"{name}_join": join}, arrival)
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,6 +207,12 @@ class Place:
     def _origins(self) -> dict[int, Edge]:
         """Its different sources: one that it names twice comes once."""
         return dict(zip(self.stage.sources, self.edges, strict=True))
+
+    @property
+    def read_together(self) -> npt.NDArray[np.bool_]:
+        """Of the values that it hands on together, those that a later stage reads."""
+        read = self.read.reshape(-1)
+        return read.reshape(-1, self.out.channels).any(axis=0) if self.arrival.raster else read
 
     def _together(self, edge: Edge) -> int:
         return edge.channels if self.arrival.raster else edge.size

@@ -139,7 +139,7 @@ def lower_stage(stage: Stage, edge: Edge, options: Options) -> dict[str, Part]:
     arrival = Arrival.of_input(len(edge.shape) == 3, edge.size // edge.channels)
     place = Place(stage, (edge,), out, arrival, np.ones(out.shape, bool), options, alone=True)
     parts = choose(candidates_of(place)).parts
-    if not parts or out.signed:
+    if not parts or stage.operation.scoring:
         raise ValueError(f"Stage must compute bits by itself, not {stage.operation.kind}")
     return dict(parts)
 

@@ -65,6 +65,8 @@ class AccumulateCore(Core):
         for number, (count_bits, sum_bits) in enumerate(sizes):
             total = Signal(sum_bits, name=f"n{number}_sum", reset_less=True)
             count = self.i.payload[at : at + count_bits]
+            if self.part.signed:
+                count = count.as_signed()
             at += count_bits
             # The first pixel's count is the first sum: nothing is cleared in between.
             before = Signal(sum_bits, name=f"n{number}_before")

@@ -61,11 +61,14 @@ class Accumulate(Part):
         Pixels of the map.
     counts, sums : sequence of int
         Bits of each neuron's count, and of the sum of all of them.
+    signed : bool
+        Whether counts and sums are two's complement.
     """
 
-    def __init__(self, pixels: int, counts: Sequence[int], sums: Sequence[int], family: Family):
+    def __init__(self, pixels: int, counts: Sequence[int], sums: Sequence[int], family: Family,
+                 signed: bool = False):
         self.pixels, self.counts, self.sums = pixels, tuple(counts), tuple(sums)
-        self.family = family
+        self.family, self.signed = family, signed
         super().__init__(sum(counts), sum(sums), latency=1)
 
     def _weigh(self) -> Cost:

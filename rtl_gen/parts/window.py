@@ -28,12 +28,14 @@ class Scan:
     window: Window
     height: int
     width: int
+    #: Windows down and across, where more are wanted than lie within the map and its padding.
+    more: tuple[int, int] | None = None
 
     @classmethod
-    def of(cls, window: Window, edge: Edge) -> "Scan":
+    def of(cls, window: Window, edge: Edge, more: tuple[int, int] | None = None) -> "Scan":
         """Make the scan of a map."""
         height, width, _ = edge.shape
-        return cls(window, height, width)
+        return cls(window, height, width, more)
 
     def __post_init__(self) -> None:
         columns, across = self.output[1], self.window.stride[1]
@@ -52,7 +54,7 @@ class Scan:
     @property
     def output(self) -> tuple[int, int]:
         """Windows down and across."""
-        return self.window.output(self.height, self.width)
+        return self.more or self.window.output(self.height, self.width)
 
     def _when(self, row: int, column: int) -> int:
         y = row * self.window.stride[0] - self.window.padding[0] + self.window.kernel[0] - 1

@@ -14,6 +14,7 @@ from sbnn_hw.rtl_gen import layers
 from sbnn_hw.rtl_gen.candidate import Candidate, Estimated, Place, estimates, gather, realises
 from sbnn_hw.rtl_gen.counting import Tap, count_at, most_at_once, places_of, select_part
 from sbnn_hw.rtl_gen.logic import FALSE, Logic
+from sbnn_hw.rtl_gen.numbers import Weighted, digits, weigh
 from sbnn_hw.rtl_gen.parts.accumulate import Accumulate, Number, Repeat
 from sbnn_hw.rtl_gen.parts.part import Part
 from sbnn_hw.rtl_gen.parts.tables import Function, Wired
@@ -51,7 +52,8 @@ def fire(place: Place, logic: Logic, layer: Layer, values: Sequence[layers.Bits]
     """Make the neurons' bits; ``counts`` are inputs that hold what was counted before."""
     absent = set(place.stage.absent.tolist())
     fires = layers.fire(logic, layer, values, sums, border, place.family, place.options.share)
-    wired = layers.count_connections(logic, fires, sums, [*border, *counts], place.edge.bits,
+    shared = [each.nets for each in sums]
+    wired = layers.count_connections(logic, fires, shared, [*border, *counts], place.edge.bits,
                                      layer.taps)
     return Wired([FALSE if n in absent else bit for n, bit in enumerate(fires)], wired)
 
@@ -59,10 +61,12 @@ def fire(place: Place, logic: Logic, layer: Layer, values: Sequence[layers.Bits]
 def _on_vector(place: Place, layer: L, function: Decide[L], counted: int) -> Iterator[Candidate]:
     """Yield a layer that reads a vector, which may have to be made of pixels first."""
     flatten = place.options.flatten
-    if place.arrival.gathered is None or flatten != "accumulate":
+    # Pixels are counted where a tap is a pixel's bits, or not.
+    counts = place.arrival.gathered is not None and layer.wiring.weights is None
+    if not counts or flatten != "accumulate":
         tables = place.tables(place.width, function(place, layer, None))
         yield Candidate({**gather(place), place.name: tables}, tables.connections, counted)
-    if place.arrival.gathered is not None and flatten != "gather":
+    if counts and place.arrival.gathered is not None and flatten != "gather":
         _, edge = place.arrival.gathered
         for cycles in cycles_of(place, edge):
             yield _accumulated(place, layer, edge, function, cycles, counted)
@@ -174,6 +178,8 @@ def _scores(place: Place, layer: Scores, sum_bits: Sequence[int] | None) -> Func
         if sum_bits is not None:
             weighted = [[(bit, 1 << n) for n, bit in enumerate(count)]
                         for count in _parts(bits, sum_bits)]
+        elif layer.weights is not None:
+            weighted = _weigh(layer, place.split(bits), edge)
         else:
             weighted = layers.weigh_taps(layer.taps, place.split(bits))
         flat = layers.score(logic, layer, weighted, edge.maximum, score_bits, place.family)
@@ -185,6 +191,18 @@ def _scores(place: Place, layer: Scores, sum_bits: Sequence[int] | None) -> Func
         return Wired(index + (flat if place.options.scores else []), wired)
 
     return function
+
+
+def _weigh(layer: Scores, values: Sequence[layers.Bits], edge: Edge) -> list[list[Weighted]]:
+    """Return for each class the bits of its taps, with what they weigh."""
+    taps, weights = layer.taps, layer.weights
+    assert weights is not None
+    return [
+        [each for tap, weight in zip(taps.indices[taps.of(n)].tolist(),
+                                     weights[taps.of(n)].tolist(), strict=True)
+         for each in weigh(values[tap], weight, edge.signed)]
+        for n in range(len(taps))
+    ]
 
 
 def neurons_estimate(place: Place, layer: Layer, sums: int, searched: int) -> float:
@@ -216,10 +234,14 @@ def linear_estimate(place: Place, searched: int) -> Estimated:
 @estimates("scores")
 def scores_estimate(place: Place, searched: int) -> Estimated:
     """Estimate sums of taps, and the search for the largest."""
-    taps = place.operation(Scores).taps
-    sums = len(taps.indices) * place.edge.bits * place.family.sums.bit
+    layer, taps = place.operation(Scores), place.operation(Scores).taps
+    ones = len(taps.indices)
+    if layer.weights is not None:
+        ones = sum(len(digits(weight)) for weight in layer.weights.tolist())
+    sums = ones * place.edge.bits * place.family.sums.bit
+    counted = _fewest(place, taps, sums) if layer.weights is None else sums
     return Estimated(
-        _fewest(place, taps, sums) + largest_tables(len(taps), place.out.bits, place.family),
+        counted + largest_tables(len(taps), place.out.bits, place.family),
         place.arrival.after(gather(place).values()),
     )
 
