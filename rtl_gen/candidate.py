@@ -211,8 +211,9 @@ class Place:
     @property
     def read_together(self) -> npt.NDArray[np.bool_]:
         """Of the values that it hands on together, those that a later stage reads."""
-        read = self.read.reshape(-1)
-        return read.reshape(-1, self.out.channels).any(axis=0) if self.arrival.raster else read
+        if not self.arrival.raster:
+            return self.read.reshape(-1)
+        return np.logical_or.reduce(self.read.reshape(-1, self.out.channels))
 
     def _together(self, edge: Edge) -> int:
         return edge.channels if self.arrival.raster else edge.size

@@ -1,6 +1,6 @@
 """Arithmetic on numbers of several bits, of either sign, as tables.
 
-A number is the literals of its bits, least significant first, in two's complement where it is signed.
+A number is the literals of its bits, least significant first; a signed one is two's complement.
 """
 
 from collections.abc import Iterable, Sequence

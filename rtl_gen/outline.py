@@ -1,5 +1,6 @@
 """What is known of a design before its text is written: its ports, its stages, what they take."""
 
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 
 import numpy as np
@@ -8,8 +9,9 @@ from sbnn_hw.design import Design, InputStream, OutputStream, QueueDesign, Stage
 from sbnn_hw.netlist import INPUT, Network
 from sbnn_hw.rtl_gen.lower import Lowered, lower
 from sbnn_hw.rtl_gen.options import Options
+from sbnn_hw.rtl_gen.parts.accumulate import OVERFLOW, Repeat
 from sbnn_hw.rtl_gen.parts.join import Join, overflow_name
-from sbnn_hw.rtl_gen.parts.part import ENABLE, PAYLOAD, VALID
+from sbnn_hw.rtl_gen.parts.part import ENABLE, PAYLOAD, VALID, Part
 
 __all__ = ["describe", "describe_output", "outline", "tables_of"]
 
@@ -79,12 +81,7 @@ def _describe_stage(network: Network, lowered: Lowered, number: int) -> StageDes
         name=stage.name,
         kind=stage.operation.kind,
         sources=sources,
-        queues=tuple(
-            QueueDesign(source, queue.depth, f"{name}.{overflow_name(n)}")
-            for name, part in chosen.parts.items() if isinstance(part, Join)
-            for n, (source, queue) in enumerate(
-                zip(dict.fromkeys(sources), part.queues, strict=True))
-        ),
+        queues=tuple(_describe_queues(chosen.parts, tuple(dict.fromkeys(sources)))),
         cores=tuple(chosen.parts),
         connections=chosen.connections,
         counted=chosen.counted,
@@ -97,3 +94,13 @@ def _describe_stage(network: Network, lowered: Lowered, number: int) -> StageDes
         strobes=strobes,
         payload=payload,
     )
+
+
+def _describe_queues(parts: Mapping[str, Part], sources: tuple[str, ...]) -> Iterator[QueueDesign]:
+    """Yield where values wait: for those of other sources, or until the one in front is done."""
+    for name, part in parts.items():
+        if isinstance(part, Join):
+            for n, (source, queue) in enumerate(zip(sources, part.queues, strict=True)):
+                yield QueueDesign(source, queue.depth, f"{name}.{overflow_name(n)}")
+        elif isinstance(part, Repeat) and part.watched:
+            yield QueueDesign(sources[0], 1, f"{name}.{OVERFLOW}")

@@ -59,7 +59,7 @@ class OutputStream:
 
 @dataclass(frozen=True)
 class QueueDesign:
-    """Where what a stage reads from one source waits for what it reads from the others."""
+    """Where what a stage reads from one source waits: for the others, or until there is time."""
 
     source: str  # The stage that it comes from; the network's input has an empty name.
     depth: int  # Values that it holds.
@@ -75,7 +75,7 @@ class StageDesign:
     name: str
     kind: str
     sources: tuple[str, ...]  # The stages that it reads; the network's input has an empty name.
-    queues: tuple[QueueDesign, ...]  # One for each different source, where there are several.
+    queues: tuple[QueueDesign, ...]  # One for each source that may have to wait.
     cores: tuple[str, ...]  # Its modules.
     connections: int  # Connections that are evaluated for each word that the stage hands on.
     counted: int  # Inputs that are added up for q, for each word too.

@@ -9,7 +9,10 @@ from sbnn_hw.cost.prices import counter_cost
 from sbnn_hw.families import Family
 from sbnn_hw.rtl_gen.parts.part import Part, Times
 
-__all__ = ["Accumulate", "Number", "Repeat"]
+__all__ = ["OVERFLOW", "Accumulate", "Number", "Repeat"]
+
+#: The signal that stays 1 once a pixel has come before there was time for it.
+OVERFLOW = "overflow"
 
 
 class Number(Part):
@@ -26,11 +29,13 @@ class Number(Part):
 class Repeat(Part):
     """Give each pixel in several cycles, and behind its bits which of them it is, and a number.
 
-    The number counts all cycles of a map. Pixels must be at least ``cycles`` cycles apart.
+    The number counts all cycles of a map. Pixels must be at least ``cycles`` cycles apart; if it is
+    watched, a signal tells whether they were.
     """
 
-    def __init__(self, pixels: int, bits: int, cycles: int, family: Family):
+    def __init__(self, pixels: int, bits: int, cycles: int, family: Family, watched: bool = False):
         self.pixels, self.bits, self.cycles, self.family = pixels, bits, cycles, family
+        self.watched = watched
         numbers = (cycles - 1).bit_length() + (pixels * cycles - 1).bit_length()
         super().__init__(bits, bits + numbers, latency=1)
 

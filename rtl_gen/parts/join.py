@@ -68,8 +68,8 @@ class Join(Part):
     """Give a value of each input together, as soon as there is one of each.
 
     Takes a value of each input in every cycle. Either input may lead: what comes first waits in a
-    queue. The queues are as deep as the greatest lead (:func:`fit_queues`). Once a value too many has come, a queue's
-    signal ``overflow`` stays 1.
+    queue. The queues are as deep as the greatest lead (:func:`fit_queues`). Once a value too many
+    has come, a queue's signal ``overflow`` stays 1.
 
     Parameters
     ----------

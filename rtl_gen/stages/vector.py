@@ -11,11 +11,13 @@ from sbnn_hw.errors import ModelRejected
 from sbnn_hw.families import Family
 from sbnn_hw.netlist import Edge, Layer, Linear, Scores, Taps
 from sbnn_hw.rtl_gen import layers
+from sbnn_hw.rtl_gen.build import select as choose_bit
 from sbnn_hw.rtl_gen.candidate import Candidate, Estimated, Place, estimates, gather, realises
 from sbnn_hw.rtl_gen.counting import Tap, count_at, most_at_once, places_of, select_part
 from sbnn_hw.rtl_gen.logic import FALSE, Logic
 from sbnn_hw.rtl_gen.numbers import Weighted, digits, weigh
 from sbnn_hw.rtl_gen.parts.accumulate import Accumulate, Number, Repeat
+from sbnn_hw.rtl_gen.parts.dot import Dot
 from sbnn_hw.rtl_gen.parts.part import Part
 from sbnn_hw.rtl_gen.parts.tables import Function, Wired
 
@@ -44,7 +46,53 @@ def linear(place: Place) -> Iterator[Candidate]:
 @realises("scores", gathers=True)
 def scores(place: Place) -> Iterator[Candidate]:
     """Yield scores and the class, on a vector or on counts of taps."""
-    yield from _on_vector(place, place.operation(Scores), _scores, 0)
+    layer = place.operation(Scores)
+    yield from _on_vector(place, layer, _scores, 0)
+    if layer.weights is not None and place.options.serial != 1:
+        yield from _over_cycles(place, layer)
+
+
+def _over_cycles(place: Place, layer: Scores) -> Iterator[Candidate]:
+    """Yield weighted scores that take a bit in each cycle, of as few values as there is time for."""
+    taps, edge, before = layer.taps, place.edge, gather(place)
+    assert layer.weights is not None
+    apart = min(int(np.diff(times).min())
+                for times in place.arrival.after(before.values()).patterns)
+    weights = np.zeros((len(taps), taps.width), np.int64)
+    weights[taps.neurons, taps.indices] = layer.weights
+    lanes = next((n for n in range(1, taps.width + 1)
+                  if -(-taps.width // n) * edge.bits < apart), None)
+    if lanes is None:
+        return
+    size, offsets = place.out.bits, layer.offsets
+    if edge.signed:
+        # The complement of a sign is taken: in every sum, that is as much more than the value.
+        offsets = offsets - (weights.sum(axis=1) << edge.bits - 1)
+    dot = Dot(edge.bits, weights, offsets, size, lanes, place.family)
+    numbered = Repeat(1, place.width, dot.cycles, place.family, watched=True)
+
+    def select(logic: Logic, literals: list[int]) -> list[int]:
+        bits, number = literals[: place.width], literals[place.width :]
+        if edge.signed:
+            bits = [bit ^ (n % edge.bits == edge.bits - 1) for n, bit in enumerate(bits)]
+        bits += [FALSE] * (lanes * dot.cycles - place.width)
+        found = []
+        for lane in range(lanes):
+            logic.owner = f"lane{lane}"
+            own = bits[lane * dot.cycles : (lane + 1) * dot.cycles]
+            found.append(choose_bit(logic, own, number, place.family))
+        return found
+
+    def best(logic: Logic, bits: list[int]) -> list[int]:
+        index = layers.argmax(logic, _parts(bits, [size] * len(taps)), place.family)
+        return index + (bits if place.options.scores else [])
+
+    name = place.name
+    yield Candidate({
+        **before, f"{name}_number": numbered,
+        f"{name}_bits": place.tables(numbered.width_out, select), f"{name}_sums": dot,
+        name: place.tables(dot.width_out, best),
+    }, dot.connections)
 
 
 def fire(place: Place, logic: Logic, layer: Layer, values: Sequence[layers.Bits],
