@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from sbnn_hw.cost.cost import Cost
 from sbnn_hw.cost.prices import SEARCHED
+from sbnn_hw.errors import naming
 from sbnn_hw.families import find_family
 from sbnn_hw.netlist import INPUT, Network
 from sbnn_hw.rtl_gen.candidate import ESTIMATES, Arrival, Place, candidates_of, choose, meet
@@ -58,22 +59,23 @@ def estimate(network: Network, family: str, *, searched: int = SEARCHED) -> Esti
     stages, blocks = {}, 0.0
     for number, stage in enumerate(network.stages):
         origins = list(dict.fromkeys(stage.sources))
-        meeting = meet(
-            stage.name, [network.edge_from(origin) for origin in origins],
-            [arrivals[origin] for origin in origins], find_family(family),
-        )
-        place = Place(
-            stage, network.edges_into(number), network.edge_from(number), meeting.arrival,
-            network.read[number], options, shared=is_shared(network, number),
-        )
-        if (known := ESTIMATES.get(stage.operation.kind)) is not None:
-            found = known(place, searched)
-            arrivals[number] = found.arrival
-            tables, more = found.tables, found.blocks
-        else:
-            laid_out = choose(candidates_of(place))
-            arrivals[number] = laid_out.arrival or meeting.arrival.after(laid_out.parts.values())
-            tables, more = float(laid_out.cost.tables), laid_out.cost.blocks
+        with naming(f"Stage {stage.name}: "):
+            meeting = meet(
+                stage.name, [network.edge_from(origin) for origin in origins],
+                [arrivals[origin] for origin in origins], find_family(family),
+            )
+            place = Place(
+                stage, network.edges_into(number), network.edge_from(number), meeting.arrival,
+                network.read[number], options, shared=is_shared(network, number),
+            )
+            if (known := ESTIMATES.get(stage.operation.kind)) is not None:
+                found = known(place, searched)
+                arrivals[number] = found.arrival
+                tables, more = found.tables, found.blocks
+            else:
+                laid_out = choose(candidates_of(place))
+                arrivals[number] = laid_out.arrival or meeting.arrival.after(laid_out.parts.values())
+                tables, more = float(laid_out.cost.tables), laid_out.cost.blocks
         queues = sum((part.cost for part in meeting.parts.values()), Cost())
         stages[stage.name] = round(tables + queues.tables)
         blocks += more + queues.blocks

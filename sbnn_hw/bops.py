@@ -110,18 +110,18 @@ class NetworkCount:
 
     layers: tuple[LayerCount, ...]
     kernels: Kernels | None
-    #: What stages without taps do, by their names.
+    #: What stages without binary weights do, by their names.
     others: dict[str, Work]
 
     def total(self, field: str) -> int:
-        """Return the sum of a count over all layers, and what stages without taps do."""
-        others = sum(int(getattr(work, field, 0)) for work in self.others.values())
-        return others + sum(int(getattr(layer, field)) for layer in self.layers)
+        """Return the sum of a count over all layers, and what all other stages do."""
+        counted = (*self.others.values(), *self.layers)
+        return sum(int(getattr(each, field, 0)) for each in counted)
 
     @property
     def density(self) -> float:
         """U/N as trained."""
-        return self.total("ones") / self.total("weights")
+        return self.total("ones") / max(1, self.total("weights"))
 
 
 def count(network: Network) -> NetworkCount:
@@ -129,6 +129,8 @@ def count(network: Network) -> NetworkCount:
     layers = []
     kernels: list[tuple[tuple[int, ...], int]] = []
     for number, stage, layer in network.layers():
+        if layer.wiring.weights is not None:
+            continue  # its weights are no ones and zeros
         edge = network.edge_into(number)
         neurons, windows = len(layer.taps), layer.windows(edge)
         inputs, work = layer.inputs_per_neuron(edge), layer.work(edge)
@@ -218,7 +220,7 @@ def summarise(network: Network) -> dict[str, Any]:
         "entropy": entropy(counts.density),
         "connections": network.connections,
         "neurons": counts.total("neurons"),
-        "bops": {field: counts.total(field) for field in bops},
+        "bops": {field: counts.total(field) for field in (*bops, "multiplications")},
         "kernels": asdict(counts.kernels) if counts.kernels else None,
         "stages": [
             {"name": s.name, "kind": s.operation.kind, "sources": list(s.sources)}

@@ -46,14 +46,20 @@ def random_binary_sums(rng, edge, neurons, *, stride=1):
     channels = edge.channels
     groups = int(rng.choice([g for g in (1, 1, 2) if not channels % g and not neurons % g]))
     xi, k = random_xi(rng) if rng.random() < 0.5 else (0, 0)
-    fixed = np.sort(rng.choice(channels, channels // 4, replace=False)) if xi and rng.random() < 0.5 else []
+    fixed = (
+        np.sort(rng.choice(channels, channels // 4, replace=False))
+        if xi and rng.random() < 0.5
+        else []
+    )
     allowed = []
     for neuron in range(neurons):
         group = neuron * groups // neurons
         own = np.arange(group * channels // groups, (group + 1) * channels // groups)
         own = np.setdiff1d(own, fixed)
         allowed.append((np.arange(window.size)[:, None] * channels + own).ravel())
-    taps = random_taps(rng, neurons, window.size * channels, signed=not xi and rng.random() < 0.6, allowed=allowed)
+    taps = random_taps(
+        rng, neurons, window.size * channels, signed=not xi and rng.random() < 0.6, allowed=allowed
+    )
     border = "zero" if size > 1 and rng.random() < 0.5 else "minus"
     return Sums(
         taps=taps, channels=channels, window=window, xi=xi, k=k, fixed=np.asarray(fixed, np.int64),
@@ -72,14 +78,23 @@ def random_weighted_sums(rng, edge, neurons, *, size=3, stride=1, most=7):
     return Sums(taps=taps, channels=edge.channels, window=window, weights=weights, pad=pad)
 
 
+def random_vector_sums(rng, edge):
+    """Return sums of a vector's values, in groups where they can be parted."""
+    groups = int(rng.choice([g for g in (1, 2, 3) if not edge.size % g]))
+    neurons, (xi, k) = 6, random_xi(rng)
+    per_group = edge.size // groups
+    allowed = [np.arange(per_group) + n * groups // neurons * per_group for n in range(neurons)]
+    signed = not xi and not edge.signed and rng.random() < 0.5
+    taps = random_taps(rng, neurons, edge.size, signed=signed, allowed=allowed)
+    return Sums(taps=taps, channels=edge.size, groups=groups, xi=xi, k=k)
+
+
 def random_affine(rng, *edges, bits=None, slopes=None):
     """Return a join, or a scaled stream, that is clamped at both ends now and then."""
     channels = edges[0].channels
     bits = int(rng.integers(2, 9)) if bits is None else bits
     sizes = [max(1, (edge.high - edge.low) // 64) for edge in edges]
-    m = np.array(
-        [rng.integers(-12, 13, channels) * max(1, max(sizes) // size) for size in sizes]
-    )
+    m = np.array([rng.integers(-12, 13, channels) * max(1, max(sizes) // size) for size in sizes])
     if len(edges) == 2 and rng.random() < 0.6:
         m[1] = 1 << int(rng.integers(0, 4))  # a shortcut that is only shifted
     m[:, rng.random(channels) < 0.05] = 0
@@ -87,7 +102,9 @@ def random_affine(rng, *edges, bits=None, slopes=None):
     shift = max(0, int(span).bit_length() - bits - int(rng.integers(1, 4)))
     middle = sum(row * (edge.low + edge.high) for row, edge in zip(m, edges, strict=True)) // 2
     b = -middle + rng.integers(-2, 3, channels) + (1 << shift >> 1)
-    low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if rng.random() < 0.8 else (0, (1 << bits) - 1)
+    low, high = (
+        (-(1 << bits - 1), (1 << bits - 1) - 1) if rng.random() < 0.8 else (0, (1 << bits) - 1)
+    )
     slope = {}
     if rng.random() < 0.4 if slopes is None else slopes:
         h = int(rng.integers(1, 9))
@@ -115,9 +132,16 @@ def random_sign(rng, edge, planes=1):
 def random_shortcut(rng, graph, stream, channels, shape):
     """Return a stream of another shape from one: by a real convolution, or by sums and copies."""
     edge = graph.edges[stream]
-    if edge.shape[:2] != shape and channels in (edge.channels, 2 * edge.channels) and rng.random() < 0.6:
+    if (
+        edge.shape[:2] != shape
+        and channels in (edge.channels, 2 * edge.channels)
+        and rng.random() < 0.6
+    ):
         pooled = graph.add(SumPool2d(Window((2, 2), (2, 2)), ceil=True), stream)
-        stream = pooled if channels == edge.channels else graph.add(Concat(2), pooled, pooled)
+        other = pooled
+        if rng.random() < 0.5:
+            other = graph.add(random_affine(rng, graph.edges[pooled], bits=5), pooled)
+        stream = other if channels == edge.channels else graph.add(Concat(2), pooled, other)
         if graph.edges[stream].shape == (*shape, channels):
             return stream
     stride = 1 if edge.shape[:2] == shape else 2
@@ -176,6 +200,9 @@ def _residual(rng, graph, blocks):
     if rng.random() < 0.3:
         stream = graph.add(random_sign(rng, graph.edges[stream]), stream)
     stream = graph.add(Flatten(), stream)
+    if rng.random() < 0.4:
+        sums = graph.add(random_vector_sums(rng, graph.edges[stream]), stream)
+        stream = graph.add(random_affine(rng, graph.edges[sums]), sums)
     edge, classes = graph.edges[stream], int(rng.integers(2, 6))
     taps = random_taps(rng, classes, edge.size, most=edge.size)
     offsets = rng.integers(-20, 21, classes)

@@ -105,9 +105,7 @@ def conv2d(op, x, edge):
         lambda y, at, n: int(
             (
                 found[y, at, n]
-                >= int(
-                    op.thresholds[classes[inside[y, at] if op.border == "zero" else ()], n]
-                )
+                >= int(op.thresholds[classes[inside[y, at] if op.border == "zero" else ()], n])
             )
             != bool(op.flips[n])
         ),

@@ -149,6 +149,8 @@ def _print_network(summary: dict[str, Any]) -> None:
     )
     if bops["additions"]:
         print(f"additions    {bops['additions']:,} of values of several bits per image")
+    if bops["multiplications"]:
+        print(f"products     {bops['multiplications']:,} of values of several bits per image")
     for name, work in summary["others"].items():
         done = (f"{number:,} {what.replace('_', ' ')}" for what, number in work.items() if number)
         print(f"{name:<12} {', '.join(done)} per image")

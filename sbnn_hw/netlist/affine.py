@@ -1,4 +1,4 @@
-"""A stream from one or two others: scaled, shifted, rounded down and clamped, channel by channel."""
+"""A stream from one or two others: scaled, shifted, rounded down and clamped."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +10,7 @@ from sbnn_hw.errors import ModelRejected
 from sbnn_hw.netlist.edges import Edge
 from sbnn_hw.netlist.form import INTEGERS, TABLE, Array, Schema
 from sbnn_hw.netlist.layer import Int, multiplications
-from sbnn_hw.netlist.operation import Constants, Mask, Operation, Work
+from sbnn_hw.netlist.operation import Constants, Mask, Operation, Work, spare
 from sbnn_hw.netlist.taps import frozen_array
 from sbnn_hw.netlist.wiring import EXACT
 
@@ -176,7 +176,9 @@ class Affine(Operation):
         edges: list[Edge] = list(constants_and_edges[self.arity :])  # type: ignore[arg-type]
         low, high = self.reach(*edges)
         for channel in np.flatnonzero(np.all([each.known for each in before], axis=0)).tolist():
-            read = [Edge((1,), *[int(each.value[channel])] * 2) for each in before]
+            read = [
+                Edge((1,), int(each.value[channel]), int(each.value[channel])) for each in before
+            ]
             value = self._ends(channel, read)[0]
             low[channel] = high[channel] = min(max(value, self.low), self.high)
         return Constants(low == high, low)
@@ -190,11 +192,13 @@ class Affine(Operation):
     @property
     def droppable(self) -> int:
         """Every channel."""
-        return self.multipliers.shape[1]
+        return len(self.offsets)
 
     def without(self, unread: Mask, *edges: Edge) -> Self:
-        """Return the operation whose unread channels are constant, as near to 0 as the clamp."""
-        return self._fixed(unread, np.clip(np.zeros(len(unread), np.int64), self.low, self.high))
+        """Return the operation whose unread channels are constant, if the range stays."""
+        low, high = self.reach(*edges)
+        nearest = np.clip(np.zeros(len(low), np.int64), low.min(), high.max())
+        return self._fixed(spare(unread, low, high), nearest)
 
     def _fixed(self, which: Mask, values: Int) -> Self:
         """Return the operation some of whose channels have a value whatever comes.
@@ -270,9 +274,7 @@ class Affine(Operation):
                     shift=made.shift - by,
                 )
             # A slope of one is none.
-            made = replace(
-                made, slopes=None, offsets_behind=None, offsets=made.offsets + behind
-            )
+            made = replace(made, slopes=None, offsets_behind=None, offsets=made.offsets + behind)
         by = _twos(made.multipliers, made.shift)
         return replace(
             made,

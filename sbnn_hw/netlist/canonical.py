@@ -39,12 +39,33 @@ def canonical_stages(input: Edge, stages: tuple[Stage, ...]) -> tuple[Stage, ...
     Sources whose order does not matter are sorted by what they compute. Stages follow each other
     as the last one needs them.
     """
-    simple = _simplified(input, stages)
+    try:
+        simple = _simplified(input, stages)
+    except _NarrowedError:
+        simple = _simplified(input, stages, narrow=False)
     fused = _fused(input, simple)
     return simple if fused is None else _simplified(input, fused)
 
 
-def _simplified(input: Edge, stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
+class _NarrowedError(Exception):
+    """Complements would be taken in fewer bits than before."""
+
+
+def _edges(input: Edge, stages: tuple[Stage, ...]) -> dict[int, Edge]:
+    edges = {INPUT: input}
+    for number, stage in enumerate(stages):
+        edges[number] = stage.operation.infer(*(edges[source] for source in stage.sources))
+    return edges
+
+
+def _simplified(
+    input: Edge, stages: tuple[Stage, ...], *, narrow: bool = True
+) -> tuple[Stage, ...]:
+    """Return the stages, each in its one form.
+
+    To read a source once may narrow a range, which is left alone where a complement is taken in it.
+    """
+    given_edges = _edges(input, stages)
     nodes: dict[str, _Node] = {}
     given = _key("input", [str(input)], [])
     keys = {INPUT: given}
@@ -54,8 +75,16 @@ def _simplified(input: Edge, stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
 
     for number, stage in enumerate(stages):
         before = [keys[source] for source in stage.sources]
-        operation = stage.operation.simplified(*(edge_of(key) for key in before))
-        operation, read = operation.once(before)
+        edges = [edge_of(key) for key in before]
+        if stage.operation.complements(*edges) and any(
+            edge.maximum != given_edges[source].maximum
+            for edge, source in zip(edges, stage.sources, strict=True)
+        ):
+            raise _NarrowedError
+        simple = stage.operation.simplified(*edges)
+        operation, read = simple.once(before)
+        if not narrow and operation.infer(*(edges[n] for n in read)) != given_edges[number]:
+            operation, read = simple, tuple(range(len(before)))
         sources = tuple(before[which] for which in read)
         edges = [edge_of(key) for key in sources]
         operation = operation.simplified(*edges)
@@ -107,11 +136,9 @@ def _key(kind: str, texts: list[str], arrays: list[bytes]) -> str:
 
 
 def _fused(input: Edge, stages: tuple[Stage, ...]) -> tuple[Stage, ...] | None:
-    """Return the stages in which neurons stand for sums with a threshold; None if there are none."""
+    """Return the stages in which neurons stand for sums with a threshold; None if none do."""
     readers = Counter(source for stage in stages for source in stage.sources)
-    edges: dict[int, Edge] = {INPUT: input}
-    for number, stage in enumerate(stages):
-        edges[number] = stage.operation.infer(*(edges[source] for source in stage.sources))
+    edges = _edges(input, stages)
     made = list(stages)
     for number, stage in enumerate(stages):
         if not isinstance(stage.operation, Encode):

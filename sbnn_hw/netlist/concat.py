@@ -35,9 +35,7 @@ class Concat(Operation):
     def infer(self, *edges: Edge) -> Edge:
         """Return the edge of all channels; its range is that of all sources."""
         first = edges[0]
-        if any(
-            (edge.shape[:-1], edge.scan) != (first.shape[:-1], first.scan) for edge in edges
-        ):
+        if any((edge.shape[:-1], edge.scan) != (first.shape[:-1], first.scan) for edge in edges):
             raise ModelRejected(
                 f"It joins maps of one size, but receives "
                 f"{' and '.join(f'{edge.shape!r}' for edge in edges)}"

@@ -64,6 +64,10 @@ class Tapped(Operation):
         ):
             raise ModelRejected(f"its kernels must be ten numbers that add up to {weights // 9}")
 
+    def complements(self, edge: Edge) -> bool:
+        """Whether it matters to it how many bits its inputs have."""
+        return not edge.binary
+
     def reads(self, wanted: Mask, edge: Edge) -> tuple[Mask]:
         """Return the channels that are tapped."""
         channels = np.zeros(edge.channels, bool)

@@ -12,9 +12,7 @@ from sbnn_hw.netlist.taps import Taps
 __all__ = ["canonical_layer", "fewer_taps"]
 
 
-def canonical_layer(
-    layer: Layer, edge: Edge, constants: npt.NDArray[np.int8]
-) -> Layer:
+def canonical_layer(layer: Layer, edge: Edge, constants: npt.NDArray[np.int8]) -> Layer:
     """Return the one form of a layer: constants at the end of their range, few inversions."""
     low, high = layer.reach(edge)
     thresholds = np.where(constants == 1, low, np.where(constants == 0, high + 1, layer.thresholds))

@@ -11,6 +11,7 @@ from sbnn_hw.netlist.encode import Encode
 from sbnn_hw.netlist.layer import Int, Layer
 from sbnn_hw.netlist.layer_form import canonical_layer
 from sbnn_hw.netlist.linear import Linear
+from sbnn_hw.netlist.operation import Mask
 from sbnn_hw.netlist.sums import Sums
 
 __all__ = ["neurons_of"]
@@ -63,7 +64,7 @@ def neurons_of(sums: Sums, affine: Affine | None, encode: Encode, edge: Edge) ->
     return canonical_layer(layer, edge, constants)
 
 
-def _layer(sums: Sums, thresholds: Int, flips: Int) -> Layer:
+def _layer(sums: Sums, thresholds: Int, flips: Mask) -> Layer:
     fields = {name: getattr(sums, name) for name in ("taps", "xi", "k", "fixed")}
     fields |= {"thresholds": thresholds, "flips": flips}
     if sums.window is None:
@@ -117,7 +118,7 @@ def _borders(sums: Sums, layer: Layer, edge: Edge) -> tuple[Int, Int]:
     return (inside << sums.k) + sums.xi * inputs, outside << sums.k
 
 
-def _occurring(layer: Layer, edge: Edge, thresholds: Int, which: Int) -> Int:
+def _occurring(layer: Layer, edge: Edge, thresholds: Int, which: Mask) -> Int:
     """Return thresholds that are values which occur, or one above the greatest of them."""
     if not layer.xi:
         return thresholds  # every value between the ends occurs

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from sbnn_hw.netlist.edges import Edge
 from sbnn_hw.netlist.form import Array, Arrays, Schema, Write, plain, read_as
 
-__all__ = ["OPERATIONS", "Constants", "Mask", "Operation", "Work"]
+__all__ = ["OPERATIONS", "Constants", "Mask", "Operation", "Work", "spare"]
 
 Mask = npt.NDArray[np.bool_]
 
@@ -110,7 +110,10 @@ class Operation:
         return 0
 
     def without(self, unread: Mask, *edges: Any, **_: Any) -> "Operation":
-        """Return the operation with less to do, where some channels of its output are not read."""
+        """Return the operation with less to do, where some channels of its output are not read.
+
+        Its range stays what it was: that is what complements are taken in.
+        """
         return self
 
     def absent(self, unread: Mask, before: tuple[Array, ...]) -> Array:
@@ -132,6 +135,10 @@ class Operation:
         self, ones: int | None, kernels: tuple[int, ...] | None, *edges: Any, **_: Any
     ) -> None:
         """Refuse what a stage says of its weights as trained, if they cannot have been so."""
+
+    def complements(self, *edges: Any, **_: Any) -> bool:
+        """Whether it matters to it how many bits its inputs have, as it reads complements."""
+        return False
 
     # Its one form
 
@@ -168,3 +175,16 @@ class Operation:
         kinds = get_type_hints(cls)
         names = (*cls.schema, *cls.optional)
         return cls(**{name: read_as(kinds[name], text, name, read) for name in names})
+
+
+def spare(unread: Mask, low: npt.NDArray[np.int64], high: npt.NDArray[np.int64]) -> Mask:
+    """Return the unread channels that may go: all but those that the range of all needs.
+
+    ``low`` and ``high`` are the ends of each channel's values.
+    """
+    found = unread.copy()
+    for ends, first in ((low, np.argmin), (high, np.argmax)):
+        last = ends[first(ends)]
+        if not (ends[~found] == last).any():
+            found[first(ends)] = False
+    return found

@@ -47,6 +47,10 @@ class Recode(Operation):
             )
         return Edge(edge.shape, high=int(self.table[-1]), scan=edge.scan)
 
+    def complements(self, edge: Edge) -> bool:
+        """Whether it matters to it how many bits its inputs have: its table has a row for each."""
+        return True
+
     def compute(self, x: Array, edge: Edge) -> Array:
         """Compute the new values of a batch."""
         return self.table.astype(np.uint8 if self.table[-1] < 256 else np.int64)[x]

@@ -71,6 +71,10 @@ class Scores(Tapped):
             channels=self.taps.width,
         )
 
+    def complements(self, edge: Edge) -> bool:
+        """Whether it matters to it how many bits its inputs have."""
+        return self.weights is None and not edge.binary
+
     def needs(self, edge: Edge) -> int:
         """Return the first schema of files that can say it: 2 with weights."""
         return 1 if self.weights is None else 2

@@ -9,7 +9,7 @@ from sbnn_hw.errors import ModelRejected
 from sbnn_hw.netlist.edges import Edge
 from sbnn_hw.netlist.form import INTEGERS, Array, Schema
 from sbnn_hw.netlist.layer import Int, Tapped
-from sbnn_hw.netlist.operation import Constants, Mask
+from sbnn_hw.netlist.operation import Constants, Mask, spare
 from sbnn_hw.netlist.taps import Taps, frozen_array, frozen_weights, kernel_histogram
 from sbnn_hw.netlist.windows import Window
 from sbnn_hw.netlist.wiring import Wiring
@@ -132,9 +132,9 @@ class Sums(Tapped):
         """Return the edge of sums; its range is what the taps can reach at any border."""
         dimensions = 1 if self.window is None else 3
         if len(edge.shape) != dimensions or edge.channels != self.channels:
-            what = "a vector of" if self.window is None else "a map of channels"
+            what = "vector of {} values" if self.window is None else "map of {} channels"
             raise ModelRejected(
-                f"It takes {what} {self.channels}, but receives {edge.shape!r}"
+                f"It takes a {what.format(self.channels)}, but receives {edge.shape!r}"
             )
         output = () if self.window is None else self.window.output(*edge.shape[:2])
         if self.border == "zero" and not edge.binary:
@@ -151,6 +151,10 @@ class Sums(Tapped):
         low, high = self.wiring.reach(edge)
         scan: Literal["raster", "vector"] = "vector" if self.window is None else "raster"
         return Edge((*output, len(self.taps)), int(low.min()), int(high.max()), scan)
+
+    def complements(self, edge: Edge) -> bool:
+        """Whether it matters to it how many bits its inputs have."""
+        return bool(self.taps.inverted.any()) and not edge.binary
 
     def needs(self, edge: Edge) -> int:
         """Return the first schema of files that can say it."""
@@ -189,10 +193,13 @@ class Sums(Tapped):
 
     def reads(self, wanted: Mask, edge: Edge) -> tuple[Mask]:
         """Return what is tapped, or where Ξ is not zero all that is counted in pc_N."""
-        if not self.xi:
-            return super().reads(wanted, edge)
-        channels = np.ones(edge.channels, bool)
-        channels[self.fixed] = False
+        neurons: Mask = np.any(wanted.reshape(-1, len(self.taps)), axis=0)
+        if self.xi:
+            channels = np.ones(edge.channels, bool)
+            channels[self.fixed] = False
+        else:
+            channels = np.zeros(edge.channels, bool)
+            channels[self.taps.indices[neurons[self.taps.neurons]] % edge.channels] = True
         return (np.broadcast_to(channels, edge.shape),)
 
     @property
@@ -201,10 +208,14 @@ class Sums(Tapped):
         return len(self.taps)
 
     def without(self, unread: Mask, edge: Edge) -> Self:
-        """Return the sums whose unread neurons have lost their taps."""
-        kept = ~unread[self.taps.neurons]
+        """Return the sums whose unread neurons have lost their taps, if the range stays."""
+        low, high = self.wiring.reach(edge)
+        gone = spare(unread, low.min(axis=0), high.max(axis=0))
+        kept: Mask = np.logical_not(gone[self.taps.neurons])
         weights = None if self.weights is None else self.weights[kept]
-        return replace(self, taps=self.taps.only(kept), weights=weights)
+        made = replace(self, taps=self.taps.only(kept), weights=weights)
+        # Without taps, Ξ·pc_N may reach further than with them.
+        return made if made.infer(edge) == self.infer(edge) else self
 
     def absent(self, unread: Mask, before: tuple[Array, ...]) -> Array:
         """Return the unread neurons that had taps."""

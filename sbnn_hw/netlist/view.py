@@ -84,9 +84,7 @@ def _stage_schema(operation: type[Operation]) -> Schema:
             "description": "The stages it receives from, by number; -1 is the network's input.",
             **list_of(source, minItems=least, maxItems=most),
         },
-        operation=object_of(
-            operation.optional, kind={"const": operation.kind}, **operation.schema
-        ),
+        operation=object_of(operation.optional, kind={"const": operation.kind}, **operation.schema),
         ones={"type": ["integer", "null"], "minimum": 0},
         kernels={"oneOf": [{"type": "null"}, naturals]},
         absent=naturals,

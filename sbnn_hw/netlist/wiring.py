@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -109,33 +108,29 @@ class Wiring:
         if self.bipolar:
             low, high = 2 * low - 1, 2 * high - 1
         position, channel = np.divmod(self.taps.indices.astype(np.int64), self.channels)
-        factors, complement = self._factors(), self._complements(edge)
-        counted = self._counted()
+        factors, complement, counted = self._factors(), self._complements(edge), self._counted()
         group = np.arange(len(self.taps)) * self.groups // len(self.taps)
+
+        def by_group(values: Int) -> Int:
+            """Add up what Ξ counts, for each neuron's group."""
+            found: Int = np.where(counted, values, 0).reshape(self.groups, -1).sum(axis=1)[group]
+            return found
+
+        beyond, padded = factors * outside[channel], by_group(self.xi * outside)
         ends: list[Int] = []
-        for choose, first, last in ((np.minimum, low, high), (np.maximum, high, low)):
-
-            def end(factor: Any, at: Any, choose: Any = choose, a: Int = first, b: Int = last) -> Int:
-                found: Int = choose(factor * a[at], factor * b[at])
-                return found
-
-            every = slice(None)
+        for end in (np.minimum, np.maximum):
+            every: Int = end(self.xi * low, self.xi * high)
+            both = factors + self.xi
             # Ξ counts all inputs; those that are tapped are counted with their taps.
-            inside = end(factors + self.xi, channel) - end(self.xi, channel)
-            beyond = factors * outside[channel]
-            each = np.where(counted, end(self.xi, every), 0).reshape(self.groups, -1).sum(axis=1)
-            padded = np.where(counted, self.xi * outside, 0).reshape(self.groups, -1).sum(axis=1)
-            ends.append(
-                np.array(
-                    [
-                        self.taps.per_neuron(np.where(mask[position], inside, beyond))
-                        + mask.sum() * each[group]
-                        + (~mask).sum() * padded[group]
-                        + complement
-                        for mask in valid
-                    ]
-                )
-            )
+            inside = end(both * low[channel], both * high[channel]) - every[channel]
+            sums = [
+                self.taps.per_neuron(np.where(mask[position], inside, beyond))
+                + mask.sum() * by_group(every)
+                + (~mask).sum() * padded
+                + complement
+                for mask in valid
+            ]
+            ends.append(np.array(sums))
         return ends[0], ends[1]
 
     def _counted(self) -> npt.NDArray[np.bool_]:
@@ -153,7 +148,7 @@ class Wiring:
         """Return all factors: (groups, inputs of a group, neurons of a group)."""
         neurons, per_group = len(self.taps) // self.groups, self.channels // self.groups
         counted = self._counted().reshape(self.groups, 1, per_group, 1)
-        made = np.zeros((self.groups, self.positions, per_group, neurons), dtype)
+        made: Array = np.zeros((self.groups, self.positions, per_group, neurons), dtype)
         made += np.where(counted, self.xi, 0).astype(dtype)
         position, channel = np.divmod(self.taps.indices.astype(np.int64), self.channels)
         group, neuron = np.divmod(self.taps.neurons, neurons)
@@ -166,7 +161,8 @@ class Wiring:
         They are floats wherever those have every sum.
         """
         dtype = exact_type(self.largest(edge))
-        matrix, add = self._matrix(dtype), self._complements(edge).astype(dtype)
+        matrix = self._matrix(dtype)
+        add: Array = self._complements(edge).astype(dtype)
         output = () if self.window is None else self.window.output(*edge.shape[:2])
         rows = int(np.prod(output, dtype=np.int64))
         images = max(1, _COLUMNS // (rows * matrix.shape[1] * self.groups))
@@ -188,8 +184,8 @@ class Wiring:
         if self.bipolar:
             x = 2 * x.astype(dtype) - 1
         if self.window is None:
-            flat: Array = x.astype(dtype, copy=False).reshape(1, len(x), 1, per_group)
-            return flat
+            parts = x.astype(dtype, copy=False).reshape(len(x), self.groups, per_group)
+            return np.ascontiguousarray(parts.transpose(1, 0, 2))
         height, width = x.shape[1:3]
         output = self.window.output(height, width)
         shape = (self.groups, len(x), *output, self.positions, per_group)
@@ -198,14 +194,14 @@ class Wiring:
         if any(self.window.padding):
             down, across = self.window.padding
             padded = np.empty(
-                (len(x), height + 2 * down, width + 2 * across, self.channels), x.dtype
-                if self.pad is None
-                else dtype
+                (len(x), height + 2 * down, width + 2 * across, self.channels),
+                x.dtype if self.pad is None else dtype,
             )
             padded[...] = 0 if self.pad is None else self.pad
             padded[:, down : down + height, across : across + width] = x
         for position in range(self.positions):
             read = self.window.shifted(padded, position, output)
             for group in range(self.groups):
-                seen[group, ..., position, :] = read[..., group * per_group : (group + 1) * per_group]
+                own = slice(group * per_group, (group + 1) * per_group)
+                seen[group, ..., position, :] = read[..., own]
         return seen

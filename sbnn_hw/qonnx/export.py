@@ -174,6 +174,11 @@ def _parts(network: Network) -> list[Exported]:
             raise ModelRejected(
                 f"Stage {stage.name}: the operation {operation.kind!r} cannot be exported to ONNX"
             )
+        if operation.needs(*edges) > 1:
+            raise ModelRejected(
+                f"Stage {stage.name}: the operation {operation.kind!r} on integer streams cannot "
+                f"be exported to ONNX"
+            )
         before = [known[source] for source in stage.sources]
         known[number] = operation.constants(*before, *edges)
         parts.append(EXPORTS[operation.kind](Exporting(stage.name, operation, edges[0], before[0])))
