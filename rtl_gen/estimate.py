@@ -74,7 +74,8 @@ def estimate(network: Network, family: str, *, searched: int = SEARCHED) -> Esti
                 tables, more = found.tables, found.blocks
             else:
                 laid_out = choose(candidates_of(place))
-                arrivals[number] = laid_out.arrival or meeting.arrival.after(laid_out.parts.values())
+                after = meeting.arrival.after(laid_out.parts.values())
+                arrivals[number] = laid_out.arrival or after
                 tables, more = float(laid_out.cost.tables), laid_out.cost.blocks
         queues = sum((part.cost for part in meeting.parts.values()), Cost())
         stages[stage.name] = round(tables + queues.tables)

@@ -12,7 +12,9 @@ from sbnn_hw.families import Family
 from sbnn_hw.netlist import Edge, Layer, Linear, Scores, Taps
 from sbnn_hw.rtl_gen import layers
 from sbnn_hw.rtl_gen.build import select as choose_bit
-from sbnn_hw.rtl_gen.candidate import Candidate, Estimated, Place, estimates, gather, realises
+from sbnn_hw.rtl_gen.candidate import (
+    Arrival, Candidate, Estimated, Place, estimates, gather, realises,
+)
 from sbnn_hw.rtl_gen.counting import Tap, count_at, most_at_once, places_of, select_part
 from sbnn_hw.rtl_gen.logic import FALSE, Logic
 from sbnn_hw.rtl_gen.numbers import Weighted, digits, weigh
@@ -22,7 +24,7 @@ from sbnn_hw.rtl_gen.parts.part import Part
 from sbnn_hw.rtl_gen.parts.tables import Function, Wired
 
 __all__ = [
-    "cycles_of", "fire", "linear", "linear_estimate", "neurons_estimate", "scores",
+    "cycles_between", "cycles_of", "fire", "linear", "linear_estimate", "neurons_estimate", "scores",
     "scores_estimate",
 ]
 
@@ -52,12 +54,20 @@ def scores(place: Place) -> Iterator[Candidate]:
         yield from _over_cycles(place, layer)
 
 
+def cycles_between(arrival: Arrival) -> int:
+    """Return the fewest cycles from one image's vector to the next one's.
+
+    Nothing brings them closer than an image that waits for the next one's pixels, and a next one
+    that is the last.
+    """
+    return min(int(np.diff(times).min()) for times in arrival.patterns)
+
+
 def _over_cycles(place: Place, layer: Scores) -> Iterator[Candidate]:
-    """Yield weighted scores that take a bit in each cycle, of as few values as there is time for."""
+    """Yield weighted scores that take a bit in each cycle, of as few values as time allows."""
     taps, edge, before = layer.taps, place.edge, gather(place)
     assert layer.weights is not None
-    apart = min(int(np.diff(times).min())
-                for times in place.arrival.after(before.values()).patterns)
+    apart = cycles_between(place.arrival.after(before.values()))
     weights = np.zeros((len(taps), taps.width), np.int64)
     weights[taps.neurons, taps.indices] = layer.weights
     lanes = next((n for n in range(1, taps.width + 1)
@@ -282,16 +292,16 @@ def linear_estimate(place: Place, searched: int) -> Estimated:
 @estimates("scores")
 def scores_estimate(place: Place, searched: int) -> Estimated:
     """Estimate sums of taps, and the search for the largest."""
-    layer, taps = place.operation(Scores), place.operation(Scores).taps
-    ones = len(taps.indices)
-    if layer.weights is not None:
-        ones = sum(len(digits(weight)) for weight in layer.weights.tolist())
-    sums = ones * place.edge.bits * place.family.sums.bit
-    counted = _fewest(place, taps, sums) if layer.weights is None else sums
-    return Estimated(
-        counted + largest_tables(len(taps), place.out.bits, place.family),
-        place.arrival.after(gather(place).values()),
-    )
+    layer, family = place.operation(Scores), place.family
+    taps = layer.taps
+    best = largest_tables(len(taps), place.out.bits, family)
+    arrival = place.arrival.after(gather(place).values())
+    if layer.weights is None:
+        sums = len(taps.indices) * place.edge.bits * family.sums.bit
+        return Estimated(_fewest(place, taps, sums) + best, arrival)
+    ones = sum(len(digits(weight)) for weight in layer.weights.tolist())
+    others = [float(each.cost.tables) for each in _over_cycles(place, layer)]
+    return Estimated(min([ones * place.edge.bits * family.sums.bit + best, *others]), arrival)
 
 
 def _fewest(place: Place, taps: Taps, tables: float) -> float:
