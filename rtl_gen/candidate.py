@@ -20,8 +20,8 @@ from sbnn_hw.rtl_gen.parts.part import Part, Times
 from sbnn_hw.rtl_gen.parts.tables import Function, Tables
 
 __all__ = [
-    "ESTIMATES", "Arrival", "Candidate", "Estimated", "Meeting", "Place", "candidates_of", "choose",
-    "estimates", "gather", "meet", "realises",
+    "ESTIMATES", "SEVERAL", "Arrival", "Candidate", "Estimated", "Meeting", "Place",
+    "candidates_of", "choose", "estimates", "gather", "meet", "realises",
 ]
 
 Op = TypeVar("Op", bound=Operation)
@@ -49,6 +49,8 @@ class Arrival:
         now and then; the same, but each image's first beat directly behind the one before it.
     between : int
         The fewest cycles from one to the next.
+    waits : bool
+        Whether some may come with the next image's beats, not by themselves.
     gathered : tuple of str and Edge, optional
         The name of a stage that makes a vector of a map's pixels, and that map. It is left to the
         stage behind it whether the vector is made or the pixels are counted as they come.
@@ -58,22 +60,26 @@ class Arrival:
     times: Times
     patterns: tuple[Times, ...]
     between: int = 1
+    waits: bool = False
     gathered: tuple[str, Edge] | None = None
 
     @classmethod
     def of_input(cls, raster: bool, beats: int) -> "Arrival":
         """Return how the network's input comes."""
-        quick, image = np.arange(SEVERAL * beats), np.arange(SEVERAL * beats) // beats
+        quick = np.arange(SEVERAL * beats)
         slow = SLOW * quick
-        return cls(raster, np.arange(beats), (quick, slow, slow - (SLOW - 1) * image))
+        behind = slow - (SLOW - 1) * (quick // beats)
+        return cls(raster, np.arange(beats), (quick, slow, behind))
 
     def after(self, parts: Iterable[Part]) -> "Arrival":
         """Return how the outputs of parts in a chain come."""
-        times, patterns, between = self.times, self.patterns, self.between
+        times, patterns, between, waits = self.times, self.patterns, self.between, self.waits
         for part in parts:
+            waits |= any(map(part.waits, patterns))
             times, between = part.times(times), part.gap(between)
             patterns = tuple(map(part.times, patterns))
-        return replace(self, times=times, patterns=patterns, between=between, gathered=None)
+        return replace(self, times=times, patterns=patterns, between=between, waits=waits,
+                       gathered=None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,8 +109,8 @@ def meet(name: str, edges: Sequence[Edge], arrivals: Sequence[Arrival], family: 
     every = list(zip(*((each.times, *each.patterns) for each in arrivals), strict=True))
     join = fit_queues(bits, every, family)
     times, *patterns = map(join.meet, every)
-    between = min(each.between for each in arrivals)
-    arrival = Arrival(first.raster, times, tuple(patterns), between)
+    between, waits = min(each.between for each in arrivals), any(each.waits for each in arrivals)
+    arrival = Arrival(first.raster, times, tuple(patterns), between, waits)
     return Meeting({f"{name}_join": join}, arrival)
 
 

@@ -9,11 +9,20 @@ import numpy as np
 import sbnn_hw.rtl_gen.stages  # noqa: F401  # enters the hardware of all operations
 from sbnn_hw.cost.cost import Cost
 from sbnn_hw.errors import ModelRejected, UsageError, naming
-from sbnn_hw.families import find_family
+from sbnn_hw.families import Family, find_family
 from sbnn_hw.netlist import INPUT, Edge, Network, Stage
-from sbnn_hw.rtl_gen.candidate import Arrival, Candidate, Place, candidates_of, choose, meet
+from sbnn_hw.rtl_gen.candidate import (
+    SEVERAL,
+    Arrival,
+    Candidate,
+    Place,
+    candidates_of,
+    choose,
+    meet,
+)
 from sbnn_hw.rtl_gen.graph import OUTSIDE, Graph
 from sbnn_hw.rtl_gen.options import Options
+from sbnn_hw.rtl_gen.parts.hold import HOLD, Hold
 from sbnn_hw.rtl_gen.parts.part import Part
 
 __all__ = ["Lowered", "Options", "comes_by_pixels", "is_shared", "lower", "lower_stage"]
@@ -34,6 +43,9 @@ class Lowered:
         For each part, by name, those that it reads.
     beats : int
         Inputs that make an image.
+    held : int
+        How many of them must have come before an image begins that follows another; 0 if none is
+        held back.
     latency : int
         Cycles from the first of them to the result, if they come in every cycle.
     index_bits, score_bits : int
@@ -43,6 +55,7 @@ class Lowered:
     chosen: Mapping[str, Candidate]
     reads: Mapping[str, tuple[str, ...]]
     beats: int
+    held: int
     latency: int
     index_bits: int
     score_bits: int
@@ -105,15 +118,46 @@ def lower(network: Network, options: Options) -> Lowered:
         for name in found.parts:
             reads[name], before = before, (name,)
         (ends[number],) = before
-    last = network.edge_from(len(network.stages) - 1)
+    last, results = network.edge_from(len(network.stages) - 1), arrivals[len(network.stages) - 1]
+    latency, held = int(results.times[-1]), 0
+    if any(len(set(stage.sources)) > 1 for stage in network.stages):
+        bits = network.input.bits * network.input.size // beats
+        hold = _hold(results, beats, bits, find_family(options.family))
+        if hold is not None:
+            chosen, reads = _behind(hold, network.stages[0].name, chosen, reads)
+            latency, held = latency + hold.latency, hold.needed
     return Lowered(
         chosen,
         reads,
         beats,
-        latency=int(arrivals[len(network.stages) - 1].times[-1]),
+        held,
+        latency=latency,
         index_bits=max(1, (last.channels - 1).bit_length()),
         score_bits=last.bits,
     )
+
+
+def _hold(results: Arrival, beats: int, bits: int, family: Family) -> Hold | None:
+    """Return what holds pixels back, if results have to wait for those of the next image."""
+    if not results.waits:
+        return None
+    # At full rate, a pixel of the next image comes in each cycle up to the result.
+    ends = np.arange(1, SEVERAL - 1) * beats - 1
+    needed = int((results.patterns[0][: len(ends)] - ends).max())
+    alone = int(results.times[-1]) - (beats - 1)
+    return Hold(beats, bits, min(needed, beats), alone, family)
+
+
+def _behind(hold: Hold, first: str, chosen: dict[str, Candidate],
+            reads: dict[str, tuple[str, ...]],
+            ) -> tuple[dict[str, Candidate], dict[str, tuple[str, ...]]]:
+    """Put what holds pixels back in front of all that reads them, as the first stage's part."""
+    if HOLD in reads:
+        raise ModelRejected(f"Stage {HOLD} has the name of another part; rename it")
+    moved = {name: tuple(read or HOLD for read in each) for name, each in reads.items()}
+    parts = {HOLD: hold, **chosen[first].parts}
+    return (chosen | {first: replace(chosen[first], parts=parts)},
+            {HOLD: (OUTSIDE,), **moved})
 
 
 def is_shared(network: Network, number: int) -> bool:

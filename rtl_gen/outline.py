@@ -10,6 +10,7 @@ from sbnn_hw.netlist import INPUT, Network
 from sbnn_hw.rtl_gen.lower import Lowered, lower
 from sbnn_hw.rtl_gen.options import Options
 from sbnn_hw.rtl_gen.parts.accumulate import OVERFLOW, Repeat
+from sbnn_hw.rtl_gen.parts.hold import Hold
 from sbnn_hw.rtl_gen.parts.join import Join, overflow_name
 from sbnn_hw.rtl_gen.parts.part import ENABLE, PAYLOAD, VALID, Part
 
@@ -36,6 +37,7 @@ def describe(network: Network, lowered: Lowered, options: Options) -> Design:
         options=asdict(options),
         input=InputStream(
             beats=lowered.beats,
+            held=lowered.held,
             width=lowered.graph.width_in,
             value_bits=network.input.bits,
             shape=tuple(network.input.shape),
@@ -102,5 +104,7 @@ def _describe_queues(parts: Mapping[str, Part], sources: tuple[str, ...]) -> Ite
         if isinstance(part, Join):
             for n, (source, queue) in enumerate(zip(sources, part.queues, strict=True)):
                 yield QueueDesign(source, queue.depth, f"{name}.{overflow_name(n)}")
+        elif isinstance(part, Hold):
+            yield QueueDesign("", part.queue.depth, f"{name}.{overflow_name(0)}")
         elif isinstance(part, Repeat) and part.watched:
             yield QueueDesign(sources[0], 1, f"{name}.{OVERFLOW}")

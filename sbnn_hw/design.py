@@ -34,6 +34,9 @@ class InputStream:
     """What brings images into a design."""
 
     beats: int  # Words that make an image.
+    # Words of an image that must have come before it begins, if another is in front of it; 0 if
+    # none are held back.
+    held: int
     width: int  # Bits of a word.
     value_bits: int  # Bits of each value of an image.
     shape: tuple[int, ...]  # Of an image.

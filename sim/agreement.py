@@ -187,7 +187,7 @@ def check_agreement(
         overflows=_overflows(trace, design),
         cycles=int(trace.given_at[-1]) + 1 if len(trace.given_at) else trace.cycles,
         latency=None if stalls else _latency(_run(library, pixels[:1], design, 1.0, 0)),
-        interval=None if stalls else _interval(trace),
+        interval=None if stalls else _interval(trace, design),
         computed={"latency": design.latency, "interval": design.interval},
         stalls=stalls,
         seed=seed,
@@ -360,9 +360,10 @@ def _latency(trace: Trace) -> int | None:
     return int(trace.given_at[0] - trace.taken_at[0]) if len(trace.given_at) else None
 
 
-def _interval(trace: Trace) -> float | None:
-    # Behind the last image no other one comes, and its result may come sooner.
-    times = trace.given_at[:-1]
+def _interval(trace: Trace, design: Design) -> float | None:
+    # Behind the last image no other one comes, and its result may come sooner. Where images are
+    # held back, the second one is, and all others follow it.
+    times = trace.given_at[1 if design.input.held else 0 : -1]
     if len(times) < 2:
         return None
     return float(times[-1] - times[0]) / (len(times) - 1)

@@ -43,7 +43,7 @@ LAST = replace(
 DESIGN = Design(
     network="00ff",
     options={"family": "xc7", "levels_per_stage": 3, "scores": True},
-    input=InputStream(beats=4, width=8, value_bits=8, shape=(2, 2, 1)),
+    input=InputStream(beats=4, held=3, width=8, value_bits=8, shape=(2, 2, 1)),
     output=OutputStream(width=17, index_bits=2, score_bits=5, classes=3),
     latency=9,
     interval=4,

@@ -32,6 +32,8 @@ from sbnn_hw.rtl_gen.lower import Options, lower
 from sbnn_hw.rtl_gen.parts.join import Join, Queue, fit_queues, overflow_name
 from sbnn_hw.rtl_gen.parts.window import Scan
 from sbnn_hw.sim.agreement import check_agreement
+from sbnn_hw.sim.library import Probe, compile_design, primitives
+from sbnn_hw.vectors import pack_images
 from sbnn_hw.yosys import synthesise
 
 GENERIC = find_family("generic")
@@ -114,6 +116,54 @@ def test_ways_that_meet_say_what_the_network_computes(ways, family):
             network, made.verilog, made.design, pixels, inside=True, stalls=True, seed=seed
         )
         assert stalled.differences == []
+
+
+def results(design, text, pixels, words, *, odds=1.0, seed=0):
+    """Return how many results come of some words of images, and whether a queue is too short."""
+    queues = [queue for stage in design.stages for queue in stage.queues]
+    library = compile_design(
+        {"primitives.v": primitives(), "top.v": text},
+        in_width=design.input.width,
+        out_width=design.output.width,
+        probes=[Probe(f"queue{n}", (queue.overflow,)) for n, queue in enumerate(queues)],
+    )
+    found = []
+    for count in words:
+        trace = library.run(
+            pack_images(pixels, design.input)[:count],
+            expect=len(pixels) + 1,
+            valid_odds=odds,
+            seed=seed + count,
+            limit=4 * design.latency + 1000,
+        )
+        found.append((len(trace.outputs), sum(trace.counts.values())))
+    return found
+
+
+@pytest.mark.parametrize("ways", WAYS)
+def test_every_result_appears_without_further_input(ways):
+    """Whole images, and any number of pixels of the next one, whether it waits or not."""
+    network = forked(1, ways)
+    made = generate(network, Options(levels_per_stage=2))
+    pixels = random_images(np.random.default_rng(2), network, 5)
+    size = made.design.input.beats
+    words = [images * size + more for images in (1, 2, 3) for more in range(0, size, 1 + size // 9)]
+    for odds in (1.0, 0.6, 0.1):
+        found = results(made.design, made.verilog, pixels, words, odds=odds)
+        assert found == [(count // size, 0) for count in words], odds
+    # Without padding, or where there is time for all windows before the next image's pixels come,
+    # nothing waits.
+    assert (made.design.input.held == 0) == (ways in ("without_padding", "half"))
+
+
+def test_a_result_that_waits_for_the_next_image_is_found_out(monkeypatch):
+    """A planted fault: no image is held back."""
+    network = forked(1, "skip")
+    pixels = random_images(np.random.default_rng(2), network, 3)
+    monkeypatch.setattr(lowering, "_hold", lambda *_: None)
+    made = generate(network, Options(levels_per_stage=2))
+    size = made.design.input.beats
+    assert results(made.design, made.verilog, pixels, [size, size + 1]) == [(1, 0), (0, 0)]
 
 
 def shortened(monkeypatch, stage):

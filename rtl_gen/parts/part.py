@@ -48,6 +48,10 @@ class Part:
         """Return in which cycles outputs are given, for inputs in some cycles."""
         return arrivals + self.latency
 
+    def waits(self, arrivals: Times) -> bool:
+        """Return whether some outputs of a map come with inputs of the next, not by themselves."""
+        return False
+
     def gap(self, between: int) -> int:
         """Return the fewest cycles from one output to the next, if inputs are so far apart."""
         return between

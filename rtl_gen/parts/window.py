@@ -91,10 +91,19 @@ class Scan:
         following = (size + when[0] - when[-1]) * between
         return int(min([*np.diff(cycles), following]))
 
+    @property
+    def beyond(self) -> int:
+        """How many steps behind the map's last pixel the last window is complete."""
+        return max(0, self.last + 1 - self.height * self.width)
+
+    def waits(self, arrivals: Times) -> bool:
+        """Return whether a next map begins before the last window of the one before is complete."""
+        maps = arrivals.reshape(-1, self.height * self.width)
+        return bool((maps[1:, 0] - maps[:-1, -1] <= self.beyond).any())
+
     def times(self, arrivals: Times) -> Times:
         """Return in which cycle each window is complete, for arrivals of whole maps."""
-        maps = arrivals.reshape(-1, self.height * self.width)
-        beyond = max(0, self.last + 1 - self.height * self.width)
+        maps, beyond = arrivals.reshape(-1, self.height * self.width), self.beyond
         when, found = self.whens, []
         for number, pixels in enumerate(maps):
             # Beyond the border there is a window in every cycle, until the next map begins; then
@@ -154,6 +163,10 @@ class Windows(Part):
     def times(self, arrivals: Times) -> Times:
         """Return when outputs are given, for arrivals of whole maps."""
         return self.scan.times(arrivals) + self.latency
+
+    def waits(self, arrivals: Times) -> bool:
+        """Return whether windows over the lower border come with pixels of the next map."""
+        return self.scan.waits(arrivals)
 
     def gap(self, between: int) -> int:
         """Return the fewest cycles from one window to the next."""

@@ -13,7 +13,13 @@ from sbnn_hw.netlist import Edge, Layer, Linear, Scores, Taps
 from sbnn_hw.rtl_gen import layers
 from sbnn_hw.rtl_gen.build import select as choose_bit
 from sbnn_hw.rtl_gen.candidate import (
-    Arrival, Candidate, Estimated, Place, estimates, gather, realises,
+    Arrival,
+    Candidate,
+    Estimated,
+    Place,
+    estimates,
+    gather,
+    realises,
 )
 from sbnn_hw.rtl_gen.counting import Tap, count_at, most_at_once, places_of, select_part
 from sbnn_hw.rtl_gen.logic import FALSE, Logic
@@ -24,8 +30,8 @@ from sbnn_hw.rtl_gen.parts.part import Part
 from sbnn_hw.rtl_gen.parts.tables import Function, Wired
 
 __all__ = [
-    "cycles_between", "cycles_of", "fire", "linear", "linear_estimate", "neurons_estimate", "scores",
-    "scores_estimate",
+    "cycles_between", "cycles_of", "fire", "linear", "linear_estimate", "neurons_estimate",
+    "scores", "scores_estimate",
 ]
 
 L = TypeVar("L", Linear, Scores)
