@@ -1,14 +1,19 @@
 """Compute a residual network of integer streams in numpy; print the seconds of each operation.
 
 python bench/stream_speed.py [--width 64] [--ones 0.01] [--images 100] [--shortcut real|duplicate]
+    [--out docs/bench/stream_speed.json]
+
+OMP_NUM_THREADS=1 in the environment keeps the products on one core.
 
 The network is ResNet-18 for 32×32 images, with random weights: a first convolution of 8-bit
 weights, sixteen sparse binary ones, each joined with its shortcut, and a classifier.
 """
 
 import argparse
+import json
 import time
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -120,6 +125,7 @@ def main() -> None:
     parser.add_argument("--ones", type=float, default=0.01)
     parser.add_argument("--images", type=int, default=100)
     parser.add_argument("--shortcut", choices=("real", "duplicate"), default="real")
+    parser.add_argument("--out", type=Path, help="write settings and seconds as JSON")
     args = parser.parse_args()
     started = time.perf_counter()
     network = resnet18(args.width, args.ones, args.shortcut)
@@ -137,9 +143,18 @@ def main() -> None:
         seconds[stage.operation.kind] += time.perf_counter() - started
     for kind, spent in seconds.most_common():
         print(f"{kind:<10} {spent:7.2f} s")
-    started = time.perf_counter()
+    started, worked = time.perf_counter(), time.process_time()
     network.compute(pixels)
-    print(f"compute    {time.perf_counter() - started:7.2f} s   {args.images} images")
+    found = {
+        "seconds": round(time.perf_counter() - started, 2),
+        "processor_seconds": round(time.process_time() - worked, 2),
+    }
+    print(f"compute    {found['seconds']:7.2f} s   {args.images} images")
+    print(f"           {found['processor_seconds']:7.2f} s of processors")
+    if args.out:
+        settings = {name: getattr(args, name) for name in ("width", "ones", "images", "shortcut")}
+        record = {**settings, "connections": network.connections, **found}
+        args.out.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

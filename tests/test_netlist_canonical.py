@@ -15,6 +15,7 @@ from sbnn_hw.netlist import (
     Edge,
     Encode,
     Flatten,
+    Layer,
     Linear,
     MaxPool2d,
     Network,
@@ -171,6 +172,16 @@ def test_equal_stages_are_one():
     assert same(network, network.canonical, rng)
 
 
+def test_of_equal_stages_what_either_is_read_for_is_built():
+    graph = Graph(Edge.of_bits((3, 3, 2), 4, scan="raster"))
+    one = Affine(multipliers=[[1, 3]], offsets=[0, 0], shift=1, low=-99, high=99)
+    left, right = graph.add(one, -1), graph.add(one, -1)
+    network = tail(graph, graph.add(Concat(2), left, right))
+    first, second, *rest = network.stages
+    stages = (replace(first, absent=[0, 1]), replace(second, absent=[1]), *rest)
+    assert replace(network, stages=stages).canonical.stages[0].absent.tolist() == [1]
+
+
 def test_a_source_that_is_multiplied_by_nothing_is_not_read():
     graph = Graph(Edge.of_bits((3, 3, 1), 4, scan="raster"))
     pooled = graph.add(MaxPool2d(Window((3, 3), (1, 1), (1, 1)), np.zeros(1, bool)), -1)
@@ -290,6 +301,42 @@ def test_sums_with_a_threshold_are_neurons():
     assert made[Conv2d] > 50
     assert made[Linear] > 25
     assert left > 3
+
+
+@pytest.mark.parametrize("domain", ["zero", "signed", "bnn", "learned"])
+def test_neurons_of_a_fold_come_back_from_their_sums(domain):
+    """Taken apart into sums and encoders, a folded network has the digest that it had."""
+    from random_models import random_convnet, random_mlp
+
+    from sbnn_hw.train import fold_model
+
+    apart = 0
+    for seed, make in ((0, random_mlp), (1, random_mlp), *((n, random_convnet) for n in range(4))):
+        model, shape = make(np.random.default_rng(seed), domain)
+        network = fold_model(model, shape, drop_unread=False).network
+        graph, at = Graph(network.input), {INPUT: INPUT}
+        for number, stage in enumerate(network.stages):
+            layer, source = stage.operation, at[stage.sources[0]]
+            if not isinstance(layer, Layer) or len(layer.thresholds) > 1:
+                at[number] = graph.add(layer, source)
+                continue
+            fields = {
+                n: getattr(layer, n) for n in ("taps", "xi", "k", "fixed", "channels", "groups")
+            }
+            sums = Sums(**fields, window=getattr(layer, "window", None))
+            edge = graph.edges[source]
+            if sums.infer(edge).high < layer.reach(edge)[1].max():
+                # Its windows never lie inside the map as a whole: more is constant than a fold knows.
+                at[number] = graph.add(layer, source)
+                continue
+            sums = graph.add(sums, source)
+            encode = Encode(layer.thresholds.T, layer.flips[:, None])
+            at[number] = graph.add(encode, sums)
+            apart += 1
+        made = graph.finish()
+        assert made.canonical.schema == 1
+        assert made.digest == network.digest
+    assert apart > 1
 
 
 def test_sums_that_something_else_reads_stay():

@@ -10,6 +10,8 @@ import json
 from collections import Counter
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from sbnn_hw.netlist.affine import Affine
 from sbnn_hw.netlist.edges import Edge
 from sbnn_hw.netlist.encode import Encode
@@ -93,7 +95,11 @@ def _simplified(
             continue
         keys[number] = _structure(operation, sources)
         made = replace(stage, operation=operation, sources=tuple(range(len(sources))))
-        nodes.setdefault(keys[number], _Node(made, sources, operation.infer(*edges)))
+        if (same := nodes.get(keys[number])) is not None:
+            # What either is read for is built.
+            absent = np.intersect1d(same.stage.absent, stage.absent)
+            made = replace(same.stage, absent=absent)
+        nodes[keys[number]] = _Node(made, sources, operation.infer(*edges))
     return _in_order(nodes, keys[len(stages) - 1], given)
 
 

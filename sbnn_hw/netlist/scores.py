@@ -54,7 +54,7 @@ class Scores(Tapped):
             raise ModelRejected(
                 f"Score offsets must be ({len(self.taps)},), not {self.offsets.shape!r}"
             )
-        if (np.abs(self.offsets) >= 1 << 60).any():
+        if (self.offsets <= -(1 << 60)).any() or (self.offsets >= 1 << 60).any():
             raise ModelRejected("Score offsets must be below 2^60")
         if self.weights is not None:
             object.__setattr__(self, "weights", frozen_weights(self.weights, self.taps))

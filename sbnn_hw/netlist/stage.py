@@ -31,8 +31,8 @@ class Stage:
     #: Of a 3×3 convolution as trained: how many kernels there are of each Hamming weight, 0 to 9.
     #: Not in the digest.
     kernels: tuple[int, ...] | None = None
-    #: Neurons, or channels of a pool, that nothing reads, so that they are not built; a neuron
-    #: hands on 0. Not in the digest.
+    #: Neurons, or channels of a pool or an affine, that nothing reads, so that they are not built;
+    #: a neuron hands on 0. Not in the digest.
     absent: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def __post_init__(self) -> None:

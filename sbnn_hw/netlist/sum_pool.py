@@ -59,6 +59,11 @@ class SumPool2d(Operation):
         """Return the edge of sums."""
         if len(edge.shape) != 3:
             raise ModelRejected(f"It takes a map, but receives {edge.shape!r}")
+        if any(k > 2 * size for k, size in zip(self.window.kernel, edge.shape[:2], strict=True)):
+            raise ModelRejected(
+                f"Its window must be at most twice as large as the map, not {self.window} on "
+                f"{edge.shape[0]}×{edge.shape[1]}"
+            )
         low, high = self.window.size * edge.low, self.window.size * edge.high
         if max(-low, high) >= EXACT:
             raise ModelRejected(

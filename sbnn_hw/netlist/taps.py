@@ -175,7 +175,7 @@ def frozen_weights(values: Any, taps: Taps) -> Int:
     weights: Int = frozen_array(values, np.int64, "Weights")
     if weights.shape != taps.indices.shape:
         raise ModelRejected(f"Weights must be ({len(taps.indices)},), not {weights.shape!r}")
-    if (weights == 0).any() or (np.abs(weights) >= 1 << 31).any():
+    if (weights == 0).any() or (weights <= -(1 << 31)).any() or (weights >= 1 << 31).any():
         raise ModelRejected("Weights must not be zero, and must be below 2^31")
     if taps.inverted.any():
         raise ModelRejected("Taps with weights must not be inverted")

@@ -184,7 +184,7 @@ class Wiring:
         if self.bipolar:
             x = 2 * x.astype(dtype) - 1
         if self.window is None:
-            parts = x.astype(dtype, copy=False).reshape(len(x), self.groups, per_group)
+            parts: Array = x.astype(dtype, copy=False).reshape(len(x), self.groups, per_group)
             return np.ascontiguousarray(parts.transpose(1, 0, 2))
         height, width = x.shape[1:3]
         output = self.window.output(height, width)
