@@ -217,9 +217,10 @@ class Place:
     @property
     def read_together(self) -> npt.NDArray[np.bool_]:
         """Of the values that it hands on together, those that a later stage reads."""
-        if not self.arrival.raster:
-            return self.read.reshape(-1)
-        return np.logical_or.reduce(self.read.reshape(-1, self.out.channels))
+        read: npt.NDArray[np.bool_] = self.read.reshape(-1)
+        if self.arrival.raster:
+            read = np.logical_or.reduce(read.reshape(-1, self.out.channels))
+        return read
 
     def _together(self, edge: Edge) -> int:
         return edge.channels if self.arrival.raster else edge.size

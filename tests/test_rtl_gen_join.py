@@ -323,6 +323,7 @@ def test_a_reset_in_mid_stream_forgets_what_waits():
     assert given == outcome.classes.tolist()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("family", ["xc7", "ecp5", "ice40"])
 def test_what_a_join_takes_is_near_what_yosys_counts(family):
     from sbnn_hw.rtl_gen.verilog import to_verilog

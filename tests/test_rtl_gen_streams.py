@@ -17,9 +17,10 @@ from random_residual import (
     random_sign,
     random_weighted_sums,
 )
-from simulated import run_streams
+from simulated import run_part, run_streams
 
 from sbnn_hw.errors import ModelRejected
+from sbnn_hw.families import find_family
 from sbnn_hw.netlist import (
     Concat,
     Edge,
@@ -32,14 +33,18 @@ from sbnn_hw.netlist import (
 )
 from sbnn_hw.rtl_gen import numbers
 from sbnn_hw.rtl_gen.candidate import Arrival, Place, candidates_of, choose
+from sbnn_hw.rtl_gen.cores import core_of
 from sbnn_hw.rtl_gen.design import generate
 from sbnn_hw.rtl_gen.estimate import estimate
 from sbnn_hw.rtl_gen.island import Single
 from sbnn_hw.rtl_gen.lower import Options, lower
 from sbnn_hw.rtl_gen.parts.accumulate import Accumulate
+from sbnn_hw.rtl_gen.parts.best import Best
 from sbnn_hw.rtl_gen.parts.dot import Dot
 from sbnn_hw.rtl_gen.stages import vector
+from sbnn_hw.rtl_gen.verilog import to_verilog
 from sbnn_hw.sim.agreement import check_agreement
+from sbnn_hw.yosys import synthesise
 
 FAMILIES = ["xc7", "ecp5", "ice40", "generic"]
 
@@ -341,6 +346,36 @@ def test_classes_by_integer_weights_take_many_cycles_where_that_is_smaller(seria
         )
         assert found.differences == []
         assert found.operations_equal
+
+
+def test_the_first_largest_score_wins():
+    """Ties, and scores of both signs; words come as close as they may."""
+    rng = np.random.default_rng(0)
+    for classes, bits in ((2, 3), (5, 4), (10, 6)):
+        part = Best(classes, bits, True, find_family("generic"))
+        scores = rng.integers(-(1 << bits - 1), 1 << bits - 1, (40, classes))
+        scores[::3] = scores[::3, :1]
+        words = [pack_words(row, bits) for row in scores]
+        number = max(1, (classes - 1).bit_length())
+        wanted = [
+            int(row.argmax()) | word << number for row, word in zip(scores, words, strict=True)
+        ]
+        for odds in (1.0, 0.5):
+            given, times, arrivals = run_part(part, words, odds=odds, apart=part.latency)
+            assert given == wanted
+            assert times == part.times(np.array(arrivals)).tolist()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("family", ["xc7", "ecp5", "ice40"])
+def test_what_classes_over_many_cycles_take_is_near_what_yosys_counts(family):
+    rng = np.random.default_rng(0)
+    known = find_family(family)
+    dot = Dot(8, rng.integers(-90, 90, (6, 32)), rng.integers(-9, 9, 6), 20, 1, known)
+    for part in (dot, Best(6, 20, True, known)):
+        counts = synthesise(to_verilog(core_of(part)), family).counts
+        assert part.cost.tables == pytest.approx(counts.luts, rel=0.4)
+        assert part.cost.registers == pytest.approx(counts.flip_flops, rel=0.05, abs=6)
 
 
 def test_a_vector_that_comes_too_soon_is_told(monkeypatch):

@@ -25,6 +25,7 @@ from sbnn_hw.rtl_gen.counting import Tap, count_at, most_at_once, places_of, sel
 from sbnn_hw.rtl_gen.logic import FALSE, Logic
 from sbnn_hw.rtl_gen.numbers import Weighted, digits, weigh
 from sbnn_hw.rtl_gen.parts.accumulate import Accumulate, Number, Repeat
+from sbnn_hw.rtl_gen.parts.best import Best
 from sbnn_hw.rtl_gen.parts.dot import Dot
 from sbnn_hw.rtl_gen.parts.part import Part
 from sbnn_hw.rtl_gen.parts.tables import Function, Wired
@@ -99,15 +100,12 @@ def _over_cycles(place: Place, layer: Scores) -> Iterator[Candidate]:
             found.append(choose_bit(logic, own, number, place.family))
         return found
 
-    def best(logic: Logic, bits: list[int]) -> list[int]:
-        index = layers.argmax(logic, _parts(bits, [size] * len(taps)), place.family)
-        return index + (bits if place.options.scores else [])
-
-    name = place.name
+    name, best = place.name, Best(len(taps), size, place.options.scores, place.family)
+    if len(taps) < 2 or best.latency > apart:
+        return
     yield Candidate({
         **before, f"{name}_number": numbered,
-        f"{name}_bits": place.tables(numbered.width_out, select), f"{name}_sums": dot,
-        name: place.tables(dot.width_out, best),
+        f"{name}_bits": place.tables(numbered.width_out, select), f"{name}_sums": dot, name: best,
     }, dot.connections)
 
 
