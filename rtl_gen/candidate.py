@@ -20,15 +20,16 @@ from sbnn_hw.rtl_gen.parts.part import Part, Times
 from sbnn_hw.rtl_gen.parts.tables import Function, Tables
 
 __all__ = [
-    "ESTIMATES", "SEVERAL", "Arrival", "Candidate", "Estimated", "Meeting", "Place",
+    "CYCLES", "ESTIMATES", "Arrival", "Candidate", "Estimated", "Meeting", "Place",
     "candidates_of", "choose", "estimates", "gather", "meet", "realises",
 ]
 
 Op = TypeVar("Op", bound=Operation)
 
-#: Images that follow each other where the greatest leads are looked for. What happens to one
-#: depends on itself and on the next, and the last has none.
-SEVERAL = 4
+#: Images, and cycles, for which images follow each other where the greatest leads are looked for.
+#: What happens to an image depends on itself and on the next; the last has none. The cycles must
+#: be more than one image takes from its last beat to its result.
+SEVERAL, CYCLES = 4, 1024
 
 #: Cycles between two beats that come slowly: all that one sets off is over before the next.
 SLOW = 1 << 16
@@ -64,9 +65,9 @@ class Arrival:
     gathered: tuple[str, Edge] | None = None
 
     @classmethod
-    def of_input(cls, raster: bool, beats: int) -> "Arrival":
-        """Return how the network's input comes."""
-        quick = np.arange(SEVERAL * beats)
+    def of_input(cls, raster: bool, beats: int, cycles: int = CYCLES) -> "Arrival":
+        """Return how the network's input comes, for so many cycles and some images more."""
+        quick = np.arange((SEVERAL + -(-cycles // beats)) * beats)
         slow = SLOW * quick
         behind = slow - (SLOW - 1) * (quick // beats)
         return cls(raster, np.arange(beats), (quick, slow, behind))

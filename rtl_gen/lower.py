@@ -12,7 +12,7 @@ from sbnn_hw.errors import ModelRejected, UsageError, naming
 from sbnn_hw.families import Family, find_family
 from sbnn_hw.netlist import INPUT, Edge, Network, Stage
 from sbnn_hw.rtl_gen.candidate import (
-    SEVERAL,
+    CYCLES,
     Arrival,
     Candidate,
     Place,
@@ -91,9 +91,23 @@ class Lowered:
 
 def lower(network: Network, options: Options) -> Lowered:
     """Return the parts that compute a network."""
+    found, cycles = _lower(network, options, CYCLES), CYCLES
+    while _meets(network) and found.latency - found.beats > cycles:
+        # Queues were sized for fewer images than are on their way at a time.
+        cycles = 2 * found.latency
+        found = _lower(network, options, cycles)
+    return found
+
+
+def _meets(network: Network) -> bool:
+    """Return whether some stage has different sources."""
+    return any(len(set(stage.sources)) > 1 for stage in network.stages)
+
+
+def _lower(network: Network, options: Options, cycles: int) -> Lowered:
     raster = comes_by_pixels(network, options)
     beats = network.input.size // network.input.channels if raster else 1
-    arrivals = {INPUT: Arrival.of_input(raster, beats)}
+    arrivals = {INPUT: Arrival.of_input(raster, beats, cycles)}
     # The part that gives what each stage hands on.
     ends = {INPUT: OUTSIDE}
     chosen: dict[str, Candidate] = {}
@@ -120,7 +134,7 @@ def lower(network: Network, options: Options) -> Lowered:
         (ends[number],) = before
     last, results = network.edge_from(len(network.stages) - 1), arrivals[len(network.stages) - 1]
     latency, held = int(results.times[-1]), 0
-    if any(len(set(stage.sources)) > 1 for stage in network.stages):
+    if _meets(network):
         bits = network.input.bits * network.input.size // beats
         hold = _hold(results, beats, bits, find_family(options.family))
         if hold is not None:
@@ -142,7 +156,7 @@ def _hold(results: Arrival, beats: int, bits: int, family: Family) -> Hold | Non
     if not results.waits:
         return None
     # At full rate, a pixel of the next image comes in each cycle up to the result.
-    ends = np.arange(1, SEVERAL - 1) * beats - 1
+    ends = np.arange(1, len(results.patterns[0]) - 1) * beats - 1
     needed = int((results.patterns[0][: len(ends)] - ends).max())
     alone = int(results.times[-1]) - (beats - 1)
     return Hold(beats, bits, min(needed, beats), alone, family)

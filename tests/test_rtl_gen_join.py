@@ -55,6 +55,7 @@ WAYS = {
     "other_side": ([], [SAME], (4, 5)),
     "both": ([SAME, Window((5, 5), padding=(2, 2))], [SAME], (6, 5)),
     "half": ([Window((3, 3), (2, 2), (1, 1)), SAME], [HALF], (6, 10)),
+    "tiny": ([SAME, SAME, SAME, SAME], [], (2, 2)),
     "without_padding": ([Window((3, 3))], [Window((1, 3)), Window((3, 1))], (6, 7)),
 }
 
@@ -101,7 +102,8 @@ def scores(rng, stages, edge):
 
 
 @pytest.mark.parametrize(
-    ("ways", "family"), list(zip(WAYS, ["xc7", "ecp5", "ice40", "generic", "xc7"], strict=True))
+    ("ways", "family"),
+    list(zip(WAYS, ["xc7", "ecp5", "ice40", "generic", "ecp5", "xc7"], strict=True)),
 )
 def test_ways_that_meet_say_what_the_network_computes(ways, family):
     network = forked(1, ways)
@@ -164,6 +166,17 @@ def test_a_result_that_waits_for_the_next_image_is_found_out(monkeypatch):
     made = generate(network, Options(levels_per_stage=2))
     size = made.design.input.beats
     assert results(made.design, made.verilog, pixels, [size, size + 1]) == [(1, 0), (0, 0)]
+
+
+@pytest.mark.parametrize("cycles", [1024, 8])
+def test_queues_are_long_enough_for_many_small_images(cycles, monkeypatch):
+    """More images are on their way at a time than are looked at first, where that are few."""
+    monkeypatch.setattr(lowering, "CYCLES", cycles)
+    network = forked(1, "tiny")
+    made = generate(network, Options(levels_per_stage=1))
+    assert made.design.latency > 5 * made.design.input.beats
+    pixels = random_images(np.random.default_rng(2), network, 40)
+    assert check_agreement(network, made.verilog, made.design, pixels).differences == []
 
 
 def shortened(monkeypatch, stage):
