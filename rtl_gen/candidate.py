@@ -1,6 +1,6 @@
 """Ways to build a stage: values to choose among."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -15,15 +15,24 @@ from sbnn_hw.families import Family, find_family
 from sbnn_hw.netlist import Edge, Operation, Stage
 from sbnn_hw.rtl_gen.options import Options
 from sbnn_hw.rtl_gen.parts.gather import Gather
+from sbnn_hw.rtl_gen.parts.join import Join, fit_queues
 from sbnn_hw.rtl_gen.parts.part import Part, Times
 from sbnn_hw.rtl_gen.parts.tables import Function, Tables
 
 __all__ = [
-    "ESTIMATES", "Arrival", "Candidate", "Estimated", "Place", "candidates_of", "choose",
-    "estimates", "gather", "realises", "require_hardware",
+    "CYCLES", "ESTIMATES", "Arrival", "Candidate", "Estimated", "Meeting", "Place",
+    "candidates_of", "choose", "estimates", "gather", "meet", "realises",
 ]
 
 Op = TypeVar("Op", bound=Operation)
+
+#: Images, and cycles, for which images follow each other where the greatest leads are looked for.
+#: What happens to an image depends on itself and on the next; the last has none. The cycles must
+#: be more than one image takes from its last beat to its result.
+SEVERAL, CYCLES = 4, 1024
+
+#: Cycles between two beats that come slowly: all that one sets off is over before the next.
+SLOW = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,8 +45,13 @@ class Arrival:
         A pixel at a time; else all at once.
     times : array of int
         In which cycles they come, if one image comes by itself, a beat in every cycle.
+    patterns : tuple of array of int
+        In which cycles they come, if some images follow each other: a beat in every cycle; a beat
+        now and then; the same, but each image's first beat directly behind the one before it.
     between : int
         The fewest cycles from one to the next.
+    waits : bool
+        Whether some may come with the next image's beats, not by themselves.
     gathered : tuple of str and Edge, optional
         The name of a stage that makes a vector of a map's pixels, and that map. It is left to the
         stage behind it whether the vector is made or the pixels are counted as they come.
@@ -45,15 +59,60 @@ class Arrival:
 
     raster: bool
     times: Times
+    patterns: tuple[Times, ...]
     between: int = 1
+    waits: bool = False
     gathered: tuple[str, Edge] | None = None
+
+    @classmethod
+    def of_input(cls, raster: bool, beats: int, cycles: int = CYCLES) -> "Arrival":
+        """Return how the network's input comes, for so many cycles and some images more."""
+        quick = np.arange((SEVERAL + -(-cycles // beats)) * beats)
+        slow = SLOW * quick
+        behind = slow - (SLOW - 1) * (quick // beats)
+        return cls(raster, np.arange(beats), (quick, slow, behind))
 
     def after(self, parts: Iterable[Part]) -> "Arrival":
         """Return how the outputs of parts in a chain come."""
-        times, between = self.times, self.between
+        times, patterns, between, waits = self.times, self.patterns, self.between, self.waits
         for part in parts:
+            waits |= any(map(part.waits, patterns))
             times, between = part.times(times), part.gap(between)
-        return replace(self, times=times, between=between, gathered=None)
+            patterns = tuple(map(part.times, patterns))
+        return replace(self, times=times, patterns=patterns, between=between, waits=waits,
+                       gathered=None)
+
+
+@dataclass(frozen=True, eq=False)
+class Meeting:
+    """Where a stage's sources meet.
+
+    Parameters
+    ----------
+    parts : mapping of str to Part
+        The join, by name; nothing where there is but one source.
+    arrival : Arrival
+        How what has met comes.
+    """
+
+    parts: Mapping[str, Join]
+    arrival: Arrival
+
+
+def meet(name: str, edges: Sequence[Edge], arrivals: Sequence[Arrival], family: Family) -> Meeting:
+    """Return where different sources meet, with queues for whatever comes first."""
+    first, *others = arrivals
+    if not others:
+        return Meeting({}, first)
+    if any(each.gathered or each.raster != first.raster for each in arrivals):
+        raise ModelRejected("it reads a map and a vector, which cannot meet in hardware")
+    bits = [edge.bits * (edge.channels if first.raster else edge.size) for edge in edges]
+    every = list(zip(*((each.times, *each.patterns) for each in arrivals), strict=True))
+    join = fit_queues(bits, every, family)
+    times, *patterns = map(join.meet, every)
+    between, waits = min(each.between for each in arrivals), any(each.waits for each in arrivals)
+    arrival = Arrival(first.raster, times, tuple(patterns), between, waits)
+    return Meeting({f"{name}_join": join}, arrival)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,25 +154,30 @@ class Place:
     ----------
     stage : Stage
         What is built.
-    edge, out : Edge
-        What it receives, and hands on.
+    edges : tuple of Edge
+        What it receives from each source.
+    out : Edge
+        What it hands on.
     arrival : Arrival
-        How what it receives comes.
+        How what it receives comes, from all sources together.
     read : array of bool, of the shape of ``out``
         Values that a later stage reads.
     options : Options
         How the network becomes hardware.
     alone : bool
         Whether it is the only stage, so that its output must be a register.
+    shared : bool
+        Whether several stages read it, or one that has other sources too.
     """
 
     stage: Stage
-    edge: Edge
+    edges: tuple[Edge, ...]
     out: Edge
     arrival: Arrival
     read: npt.NDArray[np.bool_]
     options: Options
     alone: bool = False
+    shared: bool = False
 
     def operation(self, kind: type[Op]) -> Op:
         """The stage's operation, which is of a kind that is known."""
@@ -131,14 +195,36 @@ class Place:
         return find_family(self.options.family)
 
     @property
+    def edge(self) -> Edge:
+        """What it receives from its only source."""
+        (edge,) = self.edges
+        return edge
+
+    @property
     def values(self) -> int:
-        """Values that come together."""
-        return self.edge.channels if self.arrival.raster else self.edge.size
+        """Values that come together from its only source."""
+        return self._together(self.edge)
 
     @property
     def width(self) -> int:
         """Bits that come together."""
-        return self.values * self.edge.bits
+        return sum(self._together(edge) * edge.bits for edge in self._origins.values())
+
+    @property
+    def _origins(self) -> dict[int, Edge]:
+        """Its different sources: one that it names twice comes once."""
+        return dict(zip(self.stage.sources, self.edges, strict=True))
+
+    @property
+    def read_together(self) -> npt.NDArray[np.bool_]:
+        """Of the values that it hands on together, those that a later stage reads."""
+        read: npt.NDArray[np.bool_] = self.read.reshape(-1)
+        if self.arrival.raster:
+            read = np.logical_or.reduce(read.reshape(-1, self.out.channels))
+        return read
+
+    def _together(self, edge: Edge) -> int:
+        return edge.channels if self.arrival.raster else edge.size
 
     def tables(self, width: int, function: Function, least: int = 1) -> Tables:
         """Return a function of some bits as tables."""
@@ -147,9 +233,18 @@ class Place:
                       split_pairs=self.options.split_pairs, least=least)
 
     def split(self, bits: list[int]) -> list[list[int]]:
-        """Part literals into values."""
-        size = self.edge.bits
-        return [bits[n : n + size] for n in range(0, self.values * size, size)]
+        """Part literals into the values of its only source."""
+        (values,) = self.split_sources(bits)
+        return values
+
+    def split_sources(self, bits: list[int]) -> list[list[list[int]]]:
+        """Part literals into the values of each source."""
+        found, at = {}, 0
+        for origin, edge in self._origins.items():
+            end = at + self._together(edge) * edge.bits
+            found[origin] = [bits[n : n + edge.bits] for n in range(at, end, edge.bits)]
+            at = end
+        return [found[source] for source in self.stage.sources]
 
 
 #: Yields the ways to build a stage.
@@ -188,10 +283,10 @@ def realises(kind: str, *, gathers: bool = False) -> Callable[[Realise], Realise
 
 @dataclass(frozen=True)
 class Estimated:
-    """What a stage will take, and the fewest cycles between two of its outputs."""
+    """What a stage will take, and how its outputs come, as far as that is known."""
 
     cost: Cost
-    between: int = 1
+    arrival: Arrival
 
 
 #: Estimates a stage from its netlist; heaps are looked up to a fan-in, and grow evenly above it.
@@ -221,25 +316,11 @@ def gather(place: Place) -> dict[str, Part]:
     return {name: Gather(edge.size // edge.channels, edge.channels * edge.bits, place.family)}
 
 
-#: Operations whose hardware is for bits and pixels alone: netlists of the first schema.
-_WITHOUT_STREAMS = ("encode", "max_pool2d", "scores")
-
-
-def require_hardware(place: Place) -> None:
-    """Refuse a stage that no hardware is generated for."""
+def candidates_of(place: Place) -> list[Candidate]:
+    """Return the ways to build a stage."""
     kind = place.stage.operation.kind
     if kind not in _REALISATIONS:
         raise ModelRejected(f"no hardware is generated for the operation {kind!r}")
-    if kind in _WITHOUT_STREAMS and place.stage.operation.needs(place.edge) > 1:
-        raise ModelRejected(
-            f"no hardware is generated for the operation {kind!r} on integer streams"
-        )
-
-
-def candidates_of(place: Place) -> list[Candidate]:
-    """Return the ways to build a stage."""
-    require_hardware(place)
-    kind = place.stage.operation.kind
     realisation = _REALISATIONS[kind]
     before = {} if realisation.gathers else gather(place)
     return [

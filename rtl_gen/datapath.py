@@ -36,9 +36,8 @@ class Datapath(wiring.Component):
         shape = {"index": self.lowered.index_bits}
         if self.options.scores:
             shape["scores"] = data.ArrayLayout(signed(self.lowered.score_bits), network.classes)
-        first = next(iter(self.lowered.parts.values()))
         super().__init__({
-            "i": In(stream.Signature(first.width_in)),
+            "i": In(stream.Signature(self.lowered.graph.width_in)),
             "o": Out(stream.Signature(data.StructLayout(shape))),
         })
 

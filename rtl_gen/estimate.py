@@ -5,22 +5,14 @@ the estimate is a little high. An operation that has no estimate is laid out. Ge
 hardware gives the count itself.
 """
 
-from dataclasses import dataclass, replace
-
-import numpy as np
+from dataclasses import dataclass
 
 from sbnn_hw.cost.cost import Cost
 from sbnn_hw.cost.prices import SEARCHED
 from sbnn_hw.errors import naming
 from sbnn_hw.netlist import INPUT, Network
-from sbnn_hw.rtl_gen.candidate import (
-    ESTIMATES,
-    Arrival,
-    candidates_of,
-    choose,
-    require_hardware,
-)
-from sbnn_hw.rtl_gen.lower import comes_by_pixels, place_of, require_chain
+from sbnn_hw.rtl_gen.candidate import ESTIMATES, Arrival, candidates_of, choose
+from sbnn_hw.rtl_gen.lower import comes_by_pixels, place_of
 from sbnn_hw.rtl_gen.options import Options
 
 __all__ = ["Estimate", "estimate"]
@@ -60,22 +52,21 @@ def estimate(network: Network, family: str, *, searched: int = SEARCHED) -> Esti
     searched : int
         The largest fan-in that is looked up; above it the cost is taken to grow evenly.
     """
-    require_chain(network)
     options = Options(family=family)
-    # When values come does not matter here, only how far apart.
-    arrivals = {INPUT: Arrival(comes_by_pixels(network, options), np.zeros(1, np.int64))}
+    raster = comes_by_pixels(network, options)
+    beats = network.input.size // network.input.channels if raster else 1
+    arrivals = {INPUT: Arrival.of_input(raster, beats)}
     costs = {}
     for number, stage in enumerate(network.stages):
-        place = place_of(network, number, arrivals, options)
-        arrival = place.arrival
         with naming(f"Stage {stage.name}: "):
-            require_hardware(place)
+            place, meeting = place_of(network, number, arrivals, options)
             if (known := ESTIMATES.get(stage.operation.kind)) is not None:
                 found = known(place, searched)
-                costs[stage.name] = found.cost
-                arrivals[number] = replace(arrival, between=found.between, gathered=None)
+                cost, arrivals[number] = found.cost, found.arrival
             else:
                 laid_out = choose(candidates_of(place))
-                costs[stage.name] = laid_out.cost
-                arrivals[number] = laid_out.arrival or arrival.after(laid_out.parts.values())
+                after = meeting.arrival.after(laid_out.parts.values())
+                cost, arrivals[number] = laid_out.cost, laid_out.arrival or after
+        queues = sum((part.cost for part in meeting.parts.values()), Cost())
+        costs[stage.name] = cost + queues
     return Estimate(costs)

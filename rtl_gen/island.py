@@ -1,10 +1,11 @@
-"""Islands: cores in a chain between two streams, stopped and started together."""
+"""Islands: cores between two streams, stopped and started together."""
 
 from amaranth import *
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from sbnn_hw.rtl_gen.cores import core_of
+from sbnn_hw.rtl_gen.graph import OUTSIDE, Graph
 from sbnn_hw.rtl_gen.lower import lower_stage
 from sbnn_hw.rtl_gen.options import Options
 
@@ -18,8 +19,8 @@ class Island(wiring.Component):
 
     Parameters
     ----------
-    parts : mapping of str to Part
-        What it is made of, by name, in order.
+    graph : Graph
+        What it is made of, and what each part reads.
 
     Members
     -------
@@ -32,16 +33,15 @@ class Island(wiring.Component):
     # An island that is refused is no oversight.
     _MustUse__silence = True
 
-    def __init__(self, parts):
-        self._parts = dict(parts)
-        first, *_, last = [*self._parts.values()] * 2
+    def __init__(self, graph):
+        self._graph = graph
         super().__init__({
-            "i": In(stream.Signature(first.width_in)),
-            "o": Out(stream.Signature(last.width_out)),
+            "i": In(stream.Signature(graph.width_in)),
+            "o": Out(stream.Signature(graph.width_out)),
         })
 
     def elaborate(self, platform):
-        return _chain(self, self._parts)
+        return _connect(self, self._graph)
 
 
 class Single(Island):
@@ -56,18 +56,18 @@ class Single(Island):
     """
 
     def __init__(self, stage, edge, options=None):
-        super().__init__(lower_stage(stage, edge, options or Options()))
+        super().__init__(Graph.chain(lower_stage(stage, edge, options or Options())))
 
 
 def join(component, islands):
     """Return a module of islands between a component's streams, each read by the next."""
     if len(islands) == 1:
-        return _chain(component, islands[0])
+        return _connect(component, islands[0])
     m = Module()
 
     before = wiring.flipped(component.i)
-    for number, parts in enumerate(islands):
-        island = m.submodules[f"island{number}"] = Island(parts)
+    for number, graph in enumerate(islands):
+        island = m.submodules[f"island{number}"] = Island(graph)
         wiring.connect(m, before, island.i)
         before = island.o
     wiring.connect(m, before, wiring.flipped(component.o))
@@ -75,13 +75,14 @@ def join(component, islands):
     return m
 
 
-def _chain(component, parts):
+def _connect(component, graph):
     """Return a module of cores between a component's streams, all stopped together."""
-    width = len(Value.cast(component.i.payload))
-    for name, part in parts.items():
-        if part.width_in != width:
-            raise ValueError(f"Core {name} must take {width} bits, not {part.width_in}")
-        width = part.width_out
+    widths = {OUTSIDE: len(Value.cast(component.i.payload))}
+    for name, part in graph.parts.items():
+        for read, width in zip(graph.reads[name], part.widths, strict=True):
+            if widths[read] != width:
+                raise ValueError(f"Core {name} must take {widths[read]} bits, not {width}")
+        widths[name] = part.width_out
     m = Module()
 
     # A result must not change until it is taken.
@@ -90,11 +91,15 @@ def _chain(component, parts):
         enable.eq(~component.o.valid | component.o.ready),
         component.i.ready.eq(enable),
     ]
-    valid, payload = component.i.valid, Value.cast(component.i.payload)
-    for name, part in parts.items():
+    given = {OUTSIDE: (component.i.valid, Value.cast(component.i.payload))}
+    for name, part in graph.parts.items():
         core = m.submodules[name] = core_of(part)
-        m.d.comb += [core.enable.eq(enable), core.i.valid.eq(valid), core.i.payload.eq(payload)]
-        valid, payload = core.o.valid, core.o.payload
+        m.d.comb += core.enable.eq(enable)
+        for read, taken in zip(graph.reads[name], core.inputs, strict=True):
+            valid, payload = given[read]
+            m.d.comb += [taken.valid.eq(valid), taken.payload.eq(payload)]
+        given[name] = core.o.valid, core.o.payload
+    valid, payload = given[name]
     m.d.comb += [component.o.valid.eq(valid), Value.cast(component.o.payload).eq(payload)]
 
     return m

@@ -9,10 +9,11 @@ from sbnn_hw.families import Family
 from sbnn_hw.netlist import Encode, Layer, Recode, Scores, Taps
 from sbnn_hw.rtl_gen.build import add_up, gather_columns, look_up, reaches
 from sbnn_hw.rtl_gen.logic import FALSE, Logic
+from sbnn_hw.rtl_gen.numbers import add, compare
 from sbnn_hw.rtl_gen.share import find_blocks
 
 __all__ = [
-    "SharedSum", "argmax", "choose", "compare", "count_connections", "decide", "encode", "fire",
+    "SharedSum", "argmax", "choose", "count_connections", "decide", "encode", "fire",
     "pool", "recode", "score", "weigh_taps",
 ]
 
@@ -225,6 +226,9 @@ def score(logic: Logic, scores: Scores, weighted: Sequence[Sequence[tuple[int, i
     outputs = []
     for number, counted in enumerate(weighted):
         logic.owner = f"n{number}"
+        if scores.weights is not None:
+            outputs += add(logic, counted, int(scores.offsets[number]), bits, family)
+            continue
         step = (-2 if scores.negative else 2) << scores.shift
         columns, constant = gather_columns((bit, weight * step) for bit, weight in counted)
         half = fan_in[number] * maximum << scores.shift
@@ -232,17 +236,6 @@ def score(logic: Logic, scores: Scores, weighted: Sequence[Sequence[tuple[int, i
         total = add_up(logic, columns, constant % (1 << bits), family)
         outputs += (total + [FALSE] * bits)[:bits]
     return outputs
-
-
-def compare(logic: Logic, left: Bits, right: Bits, family: Family) -> int:
-    """Return the literal of left ≥ right, both in two's complement and equally wide."""
-    # left − right ≥ 0, with the complement of right, and the signs' weight turned round.
-    weighted = [(bit, 1 << n) for n, bit in enumerate(left[:-1])]
-    weighted += [(bit ^ 1, 1 << n) for n, bit in enumerate(right[:-1])]
-    top = len(left) - 1
-    weighted += [(left[-1] ^ 1, 1 << top), (right[-1], 1 << top)]
-    columns, constant = gather_columns(weighted)
-    return reaches(logic, columns, (2 << top) - 1 - constant, family)
 
 
 def argmax(logic: Logic, scores: Sequence[Bits], family: Family) -> list[int]:
@@ -281,9 +274,9 @@ def pool(logic: Logic, bits: Bits, all_of: bool, number: int, family: Family) ->
     return reaches(logic, columns, (len(bits) if all_of else 1) - constant, family)
 
 
-def count_connections(logic: Logic, neurons: Sequence[int | Bits], sums: Sequence[SharedSum],
+def count_connections(logic: Logic, neurons: Sequence[int | Bits], shared: Sequence[set[int]],
                       apart: Bits, bits: int, taps: Taps | None = None) -> int:
-    """Count the inputs that each neuron's tables reach, but not through what neurons share.
+    """Count the inputs that each neuron's tables reach, but not through nets that neurons share.
 
     It is the tables that are followed, not the netlist's taps. The inputs ``apart`` are none:
     they tell where the window lies, or hold what was counted before. Where q is an input itself,
@@ -291,9 +284,9 @@ def count_connections(logic: Logic, neurons: Sequence[int | Bits], sums: Sequenc
     """
     stop = {bit >> 1 for bit in apart}
     alone = set()
-    for shared in sums:
-        stop |= {net for net in shared.nets if net > logic.inputs}
-        alone |= {(net - 1) // bits for net in shared.nets if 0 < net <= logic.inputs}
+    for nets in shared:
+        stop |= {net for net in nets if net > logic.inputs}
+        alone |= {(net - 1) // bits for net in nets if 0 < net <= logic.inputs}
     total = 0
     for number, neuron in enumerate(neurons):
         stack = [bit >> 1 for bit in ([neuron] if isinstance(neuron, int) else neuron)]
@@ -316,14 +309,20 @@ def count_connections(logic: Logic, neurons: Sequence[int | Bits], sums: Sequenc
     return total
 
 
-def encode(logic: Logic, encoder: Encode, values: Sequence[Bits], family: Family) -> list[int]:
+def encode(logic: Logic, encoder: Encode, values: Sequence[Bits], signed: bool,
+           family: Family) -> list[int]:
     """Return the literals of the encoder's bits."""
-    thresholds = encoder.thresholds.tolist()
+    thresholds, flips = encoder.thresholds.tolist(), encoder.flips
     outputs = []
     for number, bits in enumerate(values):
-        for plane, threshold in enumerate(thresholds[number % len(thresholds)]):
+        channel = number % len(thresholds)
+        for plane, threshold in enumerate(thresholds[channel]):
             logic.owner = f"p{number}_{plane}"
-            outputs.append(reaches(logic, [[bit] for bit in bits], threshold, family))
+            # The complement of the sign, and a constant, are what the sign takes away.
+            columns = [[bit] for bit in bits[:-1]] + [[bits[-1] ^ signed]]
+            goal = threshold + (1 << len(bits) - 1 if signed else 0)
+            flip = flips is not None and bool(flips[channel, plane])
+            outputs.append(reaches(logic, columns, goal, family) ^ flip)
     return outputs
 
 

@@ -1,7 +1,7 @@
-"""From the stages of a netlist to parts in islands."""
+"""From the stages of a netlist to parts in islands, each joined to those that it reads."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -9,13 +9,25 @@ import numpy as np
 import sbnn_hw.rtl_gen.stages  # noqa: F401  # enters the hardware of all operations
 from sbnn_hw.cost.cost import Cost
 from sbnn_hw.errors import ModelRejected, UsageError, naming
+from sbnn_hw.families import Family, find_family
 from sbnn_hw.netlist import INPUT, Edge, Network, Stage
-from sbnn_hw.rtl_gen.candidate import Arrival, Candidate, Place, candidates_of, choose
+from sbnn_hw.rtl_gen.candidate import (
+    CYCLES,
+    Arrival,
+    Candidate,
+    Meeting,
+    Place,
+    candidates_of,
+    choose,
+    meet,
+)
+from sbnn_hw.rtl_gen.graph import OUTSIDE, Graph
 from sbnn_hw.rtl_gen.options import Options
+from sbnn_hw.rtl_gen.parts.hold import HOLD, Hold
 from sbnn_hw.rtl_gen.parts.part import Part
 
 __all__ = [
-    "Lowered", "Options", "comes_by_pixels", "lower", "lower_stage", "place_of", "require_chain",
+    "Lowered", "Options", "comes_by_pixels", "is_shared", "lower", "lower_stage", "place_of",
 ]
 
 #: Names that the module around the cores has for itself.
@@ -30,8 +42,13 @@ class Lowered:
     ----------
     chosen : mapping of str to Candidate
         How each stage is built, in order.
+    reads : mapping of str to tuple of str
+        For each part, by name, those that it reads.
     beats : int
         Inputs that make an image.
+    held : int
+        How many of them must have come before an image begins that follows another; 0 if none is
+        held back.
     latency : int
         Cycles from the first of them to the result, if they come in every cycle.
     index_bits, score_bits : int
@@ -39,7 +56,9 @@ class Lowered:
     """
 
     chosen: Mapping[str, Candidate]
+    reads: Mapping[str, tuple[str, ...]]
     beats: int
+    held: int
     latency: int
     index_bits: int
     score_bits: int
@@ -50,12 +69,17 @@ class Lowered:
         return {name: part for each in self.chosen.values() for name, part in each.parts.items()}
 
     @property
-    def islands(self) -> tuple[dict[str, Part], ...]:
+    def graph(self) -> Graph:
+        """All parts, and what each reads."""
+        return Graph(self.parts, self.reads)
+
+    @property
+    def islands(self) -> tuple[Graph, ...]:
         """Parts that stop and start together; a stream joins each island to the next.
 
         All that is generated today is one island (docs/decisions/0007-one-stall.md).
         """
-        return (self.parts,)
+        return (self.graph,)
 
     @cached_property
     def cost(self) -> Cost:
@@ -70,24 +94,54 @@ class Lowered:
 
 def lower(network: Network, options: Options) -> Lowered:
     """Return the parts that compute a network."""
-    require_chain(network)
+    found, cycles = _lower(network, options, CYCLES), CYCLES
+    while _meets(network) and found.latency - found.beats > cycles:
+        # Queues were sized for fewer images than are on their way at a time.
+        cycles = 2 * found.latency
+        found = _lower(network, options, cycles)
+    return found
+
+
+def _meets(network: Network) -> bool:
+    """Return whether some stage has different sources."""
+    return any(len(set(stage.sources)) > 1 for stage in network.stages)
+
+
+def _lower(network: Network, options: Options, cycles: int) -> Lowered:
     raster = comes_by_pixels(network, options)
     beats = network.input.size // network.input.channels if raster else 1
-    arrivals = {INPUT: Arrival(raster, np.arange(beats))}
+    arrivals = {INPUT: Arrival.of_input(raster, beats, cycles)}
+    # The part that gives what each stage hands on.
+    ends = {INPUT: OUTSIDE}
     chosen: dict[str, Candidate] = {}
-    names: set[str] = set()
+    reads: dict[str, tuple[str, ...]] = {}
     for number, stage in enumerate(network.stages):
-        place = place_of(network, number, arrivals, options)
+        origins = list(dict.fromkeys(stage.sources))
         with naming(f"Stage {stage.name}: "):
+            place, meeting = place_of(network, number, arrivals, options)
             found = choose(candidates_of(place))
-            _check_names(found, names)
+            arrivals[number] = found.arrival or meeting.arrival.after(found.parts.values())
+            found = replace(found, parts={**meeting.parts, **found.parts})
+            _check_names(found, reads)
         chosen[stage.name] = found
-        arrivals[number] = found.arrival or place.arrival.after(found.parts.values())
-    last = network.edge_from(len(network.stages) - 1)
+        before = tuple(ends[origin] for origin in origins)
+        for name in found.parts:
+            reads[name], before = before, (name,)
+        (ends[number],) = before
+    last, results = network.edge_from(len(network.stages) - 1), arrivals[len(network.stages) - 1]
+    latency, held = int(results.times[-1]), 0
+    if _meets(network):
+        bits = network.input.bits * network.input.size // beats
+        hold = _hold(results, beats, bits, find_family(options.family))
+        if hold is not None:
+            chosen, reads = _behind(hold, network.stages[0].name, chosen, reads)
+            latency, held = latency + hold.latency, hold.needed
     return Lowered(
         chosen,
+        reads,
         beats,
-        latency=int(arrivals[len(network.stages) - 1].times[-1]),
+        held,
+        latency=latency,
         index_bits=max(1, (last.channels - 1).bit_length()),
         score_bits=last.bits,
     )
@@ -95,13 +149,48 @@ def lower(network: Network, options: Options) -> Lowered:
 
 def place_of(
     network: Network, number: int, arrivals: Mapping[int, Arrival], options: Options
-) -> Place:
-    """Return where a stage of a chain stands, given how the outputs of each stage come."""
-    (source,) = network.stages[number].sources
-    return Place(
-        network.stages[number], network.edge_from(source), network.edge_from(number),
-        arrivals[source], network.read[number], options,
+) -> tuple[Place, Meeting]:
+    """Return where a stage stands and how its sources meet, given how their outputs come."""
+    stage = network.stages[number]
+    origins = list(dict.fromkeys(stage.sources))
+    meeting = meet(
+        stage.name, [network.edge_from(origin) for origin in origins],
+        [arrivals[origin] for origin in origins], find_family(options.family),
     )
+    place = Place(
+        stage, network.edges_into(number), network.edge_from(number), meeting.arrival,
+        network.read[number], options, shared=is_shared(network, number),
+    )
+    return place, meeting
+
+
+def _hold(results: Arrival, beats: int, bits: int, family: Family) -> Hold | None:
+    """Return what holds pixels back, if results have to wait for those of the next image."""
+    if not results.waits:
+        return None
+    # At full rate, a pixel of the next image comes in each cycle up to the result.
+    ends = np.arange(1, len(results.patterns[0]) - 1) * beats - 1
+    needed = int((results.patterns[0][: len(ends)] - ends).max())
+    alone = int(results.times[-1]) - (beats - 1)
+    return Hold(beats, bits, min(needed, beats), alone, family)
+
+
+def _behind(hold: Hold, first: str, chosen: dict[str, Candidate],
+            reads: dict[str, tuple[str, ...]],
+            ) -> tuple[dict[str, Candidate], dict[str, tuple[str, ...]]]:
+    """Put what holds pixels back in front of all that reads them, as the first stage's part."""
+    if HOLD in reads:
+        raise ModelRejected(f"Stage {HOLD} has the name of another part; rename it")
+    moved = {name: tuple(read or HOLD for read in each) for name, each in reads.items()}
+    parts = {HOLD: hold, **chosen[first].parts}
+    return (chosen | {first: replace(chosen[first], parts=parts)},
+            {HOLD: (OUTSIDE,), **moved})
+
+
+def is_shared(network: Network, number: int) -> bool:
+    """Return whether several stages read a stage, or one that has other sources too."""
+    readers = [stage for stage in network.stages if number in stage.sources]
+    return len(readers) > 1 or any(set(stage.sources) != {number} for stage in readers)
 
 
 def comes_by_pixels(network: Network, options: Options) -> bool:
@@ -118,28 +207,17 @@ def comes_by_pixels(network: Network, options: Options) -> bool:
 def lower_stage(stage: Stage, edge: Edge, options: Options) -> dict[str, Part]:
     """Return the parts that compute one stage by itself."""
     out = stage.operation.infer(edge)
-    arrival = Arrival(len(edge.shape) == 3, np.arange(edge.size // edge.channels))
-    place = Place(stage, edge, out, arrival, np.ones(out.shape, bool), options, alone=True)
+    arrival = Arrival.of_input(len(edge.shape) == 3, edge.size // edge.channels)
+    place = Place(stage, (edge,), out, arrival, np.ones(out.shape, bool), options, alone=True)
     parts = choose(candidates_of(place)).parts
-    if not parts or out.signed:
+    if not parts or stage.operation.scoring:
         raise ValueError(f"Stage must compute bits by itself, not {stage.operation.kind}")
     return dict(parts)
 
 
-def require_chain(network: Network) -> None:
-    """Refuse what is no chain: parts have one input, and all stop together."""
-    for number, stage in enumerate(network.stages):
-        if stage.sources != (number - 1,):
-            raise ModelRejected(
-                f"Stage {stage.name} does not read the stage in front of it alone, and hardware "
-                f"is only generated for chains of stages"
-            )
-
-
-def _check_names(candidate: Candidate, names: set[str]) -> None:
+def _check_names(candidate: Candidate, names: Collection[str]) -> None:
     for name in candidate.parts:
         if name in _TAKEN or "__" in name:
             raise ModelRejected("its name is also the name of a port; rename it")
         if name in names:
             raise ModelRejected(f"its part {name} has the name of another stage; rename that stage")
-        names.add(name)

@@ -1,14 +1,18 @@
 """What is known of a design before its text is written: its ports, its stages, what they take."""
 
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 
 import numpy as np
 
-from sbnn_hw.design import Design, InputStream, OutputStream, StageDesign
-from sbnn_hw.netlist import Network
+from sbnn_hw.design import Design, InputStream, OutputStream, QueueDesign, StageDesign
+from sbnn_hw.netlist import INPUT, Network
 from sbnn_hw.rtl_gen.lower import Lowered, lower
 from sbnn_hw.rtl_gen.options import Options
-from sbnn_hw.rtl_gen.parts.part import ENABLE, PAYLOAD, VALID
+from sbnn_hw.rtl_gen.parts.accumulate import OVERFLOW, Repeat
+from sbnn_hw.rtl_gen.parts.hold import Hold
+from sbnn_hw.rtl_gen.parts.join import Join, overflow_name
+from sbnn_hw.rtl_gen.parts.part import ENABLE, PAYLOAD, VALID, Part
 
 __all__ = ["describe", "describe_output", "outline", "tables_of"]
 
@@ -28,13 +32,13 @@ def tables_of(network: Network, family: str = "xc7") -> int:
 
 def describe(network: Network, lowered: Lowered, options: Options) -> Design:
     """Return what a user of the design must know, and what its simulation measures."""
-    first = next(iter(lowered.parts.values()))
     return Design(
         network=network.digest,
         options=asdict(options),
         input=InputStream(
             beats=lowered.beats,
-            width=first.width_in,
+            held=lowered.held,
+            width=lowered.graph.width_in,
             value_bits=network.input.bits,
             shape=tuple(network.input.shape),
         ),
@@ -57,7 +61,9 @@ def describe_output(network: Network, lowered: Lowered, options: Options) -> Out
 
 
 def _describe_stage(network: Network, lowered: Lowered, number: int) -> StageDesign:
-    stage, bits = network.stages[number], network.edge_from(number).bits
+    stage, edge = network.stages[number], network.edge_from(number)
+    bits = edge.bits
+    sources = tuple("" if n == INPUT else network.stages[n].name for n in stage.sources)
     chosen = lowered.chosen[stage.name]
     parts = list(chosen.parts.values())
     width = parts[-1].width_out if parts else 0
@@ -76,6 +82,8 @@ def _describe_stage(network: Network, lowered: Lowered, number: int) -> StageDes
     return StageDesign(
         name=stage.name,
         kind=stage.operation.kind,
+        sources=sources,
+        queues=tuple(_describe_queues(chosen.parts, tuple(dict.fromkeys(sources)))),
         cores=tuple(chosen.parts),
         connections=chosen.connections,
         counted=chosen.counted,
@@ -83,7 +91,20 @@ def _describe_stage(network: Network, lowered: Lowered, number: int) -> StageDes
         latency=sum(part.latency for part in parts),
         width=width,
         value_bits=bits,
+        signed=edge.signed,
         unread=tuple(unread),
         strobes=strobes,
         payload=payload,
     )
+
+
+def _describe_queues(parts: Mapping[str, Part], sources: tuple[str, ...]) -> Iterator[QueueDesign]:
+    """Yield where values wait: for those of other sources, or until the one in front is done."""
+    for name, part in parts.items():
+        if isinstance(part, Join):
+            for n, (source, queue) in enumerate(zip(sources, part.queues, strict=True)):
+                yield QueueDesign(source, queue.depth, f"{name}.{overflow_name(n)}")
+        elif isinstance(part, Hold):
+            yield QueueDesign("", part.queue.depth, f"{name}.{overflow_name(0)}")
+        elif isinstance(part, Repeat) and part.watched:
+            yield QueueDesign(sources[0], 1, f"{name}.{OVERFLOW}")

@@ -15,10 +15,18 @@ from sbnn_hw.cost.cost import Cost
 from sbnn_hw.errors import ModelRejected
 from sbnn_hw.families import FAMILIES
 
-__all__ = ["SCHEMA", "Design", "InputStream", "OutputStream", "StageDesign", "load_design"]
+__all__ = [
+    "SCHEMA",
+    "Design",
+    "InputStream",
+    "OutputStream",
+    "QueueDesign",
+    "StageDesign",
+    "load_design",
+]
 
 #: The version of the description's form.
-SCHEMA = 2
+SCHEMA = 3
 
 
 @dataclass(frozen=True)
@@ -26,6 +34,9 @@ class InputStream:
     """What brings images into a design."""
 
     beats: int  # Words that make an image.
+    # Words of an image that must have come before it begins, if another is in front of it; 0 if
+    # none are held back.
+    held: int
     width: int  # Bits of a word.
     value_bits: int  # Bits of each value of an image.
     shape: tuple[int, ...]  # Of an image.
@@ -50,12 +61,24 @@ class OutputStream:
 
 
 @dataclass(frozen=True)
+class QueueDesign:
+    """Where what a stage reads from one source waits: for the others, or until there is time."""
+
+    source: str  # The stage that it comes from; the network's input has an empty name.
+    depth: int  # Values that it holds.
+    # A signal of one bit, by its path below the top module: 1 once a value too many has come.
+    overflow: str
+
+
+@dataclass(frozen=True)
 class StageDesign:
     """The hardware of a stage."""
 
     # Of the stage in the netlist; the kind is for people.
     name: str
     kind: str
+    sources: tuple[str, ...]  # The stages that it reads; the network's input has an empty name.
+    queues: tuple[QueueDesign, ...]  # One for each source that may have to wait.
     cores: tuple[str, ...]  # Its modules.
     connections: int  # Connections that are evaluated for each word that the stage hands on.
     counted: int  # Inputs that are added up for q, for each word too.
@@ -63,6 +86,7 @@ class StageDesign:
     latency: int  # Cycles through its modules.
     width: int  # Bits of a word that it hands on; 0 if it has no modules.
     value_bits: int  # Bits of each value in the word.
+    signed: bool  # Whether they are two's complement.
     # Numbers of the values in a word that no later stage reads: they may be left out.
     unread: tuple[int, ...]
     # Signals of one bit, by their paths below the top module. The stage hands on a word in each

@@ -64,6 +64,7 @@ class Agreement:
     value_mismatches: int
     first: Mismatch | None
     violations: int  # Cycles in which the output broke the rules of streams.
+    overflows: list[str]  # Queues that were too short for what came, the first one first.
     # Cycles in all; from the first input of an image by itself to its result; and between the
     # results of images that follow each other. The last two are measured without stalls only.
     cycles: int
@@ -95,7 +96,7 @@ class Agreement:
     @property
     def differences(self) -> list[str]:
         """What is not as it should be, in words."""
-        found = []
+        found = [f"the queue of {each} is too short" for each in self.overflows]
         if self.mismatches:
             found.append(f"the results of {self.mismatches:,} of {self.vectors:,} images differ")
         if self.value_mismatches:
@@ -183,9 +184,10 @@ def check_agreement(
         value_mismatches=differing,
         first=first,
         violations=trace.violations,
+        overflows=_overflows(trace, design),
         cycles=int(trace.given_at[-1]) + 1 if len(trace.given_at) else trace.cycles,
         latency=None if stalls else _latency(_run(library, pixels[:1], design, 1.0, 0)),
-        interval=None if stalls else _interval(trace),
+        interval=None if stalls else _interval(trace, design),
         computed={"latency": design.latency, "interval": design.interval},
         stalls=stalls,
         seed=seed,
@@ -200,6 +202,21 @@ def _seen(design: Design) -> list[str]:
     return [stage.name for stage in design.stages if stage.payload is not None]
 
 
+def _queues(design: Design) -> dict[str, str]:
+    """Return the signals that tell which queue was too short, by the queues' names."""
+    return {
+        f"stage {stage.name} for what comes from {queue.source or 'the input'}": queue.overflow
+        for stage in design.stages
+        for queue in stage.queues
+    }
+
+
+def _overflows(trace: Trace, design: Design) -> list[str]:
+    """Return the queues that were too short, in order: their signals stay 1 from then on."""
+    found = [name for name in _queues(design) if trace.counts[name]]
+    return sorted(found, key=lambda name: -trace.counts[name])
+
+
 def _compile(
     verilog: str,
     design: Design,
@@ -208,7 +225,7 @@ def _compile(
     report: Callable[[str], None],
     waveform: Waveform | None = None,
 ) -> Library:
-    probes = []
+    probes = [Probe(name, (overflow,)) for name, overflow in _queues(design).items()]
     for stage in design.stages:
         if stage.strobes:
             payload = stage.payload if inside else None
@@ -297,7 +314,10 @@ def _compare_inside(
             row, bit = (int(axis[0]) for axis in np.nonzero(differs))
             (image, pixel), neuron = divmod(row, beats), bit // bits
             own = slice(neuron * bits, (neuron + 1) * bits)
-            said, meant = (int(each[row, own] @ (1 << np.arange(bits))) for each in (given, wanted))
+            weights = 1 << np.arange(bits)
+            if stage.signed:
+                weights[-1] *= -1
+            said, meant = (int(each[row, own] @ weights) for each in (given, wanted))
             found.append(Mismatch(image, stage.name, neuron, pixel, said, meant))
     # The earliest image, and in it the earliest stage: min is stable.
     return compared, differing, min(found, key=lambda each: each.image) if found else None
@@ -340,9 +360,10 @@ def _latency(trace: Trace) -> int | None:
     return int(trace.given_at[0] - trace.taken_at[0]) if len(trace.given_at) else None
 
 
-def _interval(trace: Trace) -> float | None:
-    # Behind the last image no other one comes, and its result may come sooner.
-    times = trace.given_at[:-1]
+def _interval(trace: Trace, design: Design) -> float | None:
+    # Behind the last image no other one comes, and its result may come sooner. Where images are
+    # held back, the second one is, and all others follow it.
+    times = trace.given_at[1 if design.input.held else 0 : -1]
     if len(times) < 2:
         return None
     return float(times[-1] - times[0]) / (len(times) - 1)

@@ -10,7 +10,7 @@ def described(shape, *, value_bits=8, index_bits=4, score_bits=0, classes=10, la
     return Design(
         network="00" * 32,
         options={"family": "generic", "levels_per_stage": 3},
-        input=InputStream(1, prod(shape) * value_bits, value_bits, shape),
+        input=InputStream(1, 0, prod(shape) * value_bits, value_bits, shape),
         output=OutputStream(index_bits + classes * score_bits, index_bits, score_bits, classes),
         latency=latency,
         interval=1,

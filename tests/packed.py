@@ -6,9 +6,9 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from sbnn_hw.rtl_gen.datapath import Datapath
-from sbnn_hw.rtl_gen.outline import describe_output
+from sbnn_hw.rtl_gen.outline import describe, describe_output
 from sbnn_hw.rtl_gen.verilog import to_verilog
-from sbnn_hw.sim.library import compile_design, primitives
+from sbnn_hw.sim.library import Probe, compile_design, primitives
 from sbnn_hw.vectors import pack_results
 
 
@@ -54,9 +54,23 @@ class Pack:
             {"primitives.v": primitives(), "top.v": change(to_verilog(self.top))},
             in_width=len(self.top.i.payload),
             out_width=len(self.top.o.payload),
+            probes=[Probe(path, (path,)) for paths in self._overflows() for path in paths],
             vectors=words,
         )
         self.bits = self._noise(np.random.default_rng(0))
+
+    def _overflows(self):
+        """Return for each network the signals that tell of a queue that is too short."""
+        return [
+            [
+                f"net{number}.{queue.overflow}"
+                for stage in describe(network, top.lowered, top.options).stages
+                for queue in stage.queues
+            ]
+            for number, ((network, _), top) in enumerate(
+                zip(self.pairs, self.hardware, strict=True)
+            )
+        ]
 
     def _noise(self, rng):
         """Return words of which many bytes are all zeros or all ones: pixels at their ends."""
@@ -77,6 +91,7 @@ class Pack:
             limit=10_000,
         )
         flat = np.unpackbits(trace.outputs, axis=1, bitorder="little")
+        overflows = self._overflows()
         wrong, at = [], 0
         for number, width in enumerate(self.top.widths):
             mine = flat[:, at : at + width]
@@ -86,7 +101,8 @@ class Pack:
             more = len(given) - len(wanted)
             if more and abs(more) == 1 and self.words % self.hardware[number].beats:
                 given, wanted = given[: len(wanted)], wanted[: len(given)]
-            if not np.array_equal(given, wanted):
+            short = any(trace.counts[path] for path in overflows[number])
+            if short or not np.array_equal(given, wanted):
                 wrong.append(number)
             at += width
         return wrong

@@ -9,12 +9,22 @@ import pytest
 from conftest import ROOT
 
 from sbnn_hw.cost.cost import Cost
-from sbnn_hw.design import SCHEMA, Design, InputStream, OutputStream, StageDesign, load_design
+from sbnn_hw.design import (
+    SCHEMA,
+    Design,
+    InputStream,
+    OutputStream,
+    QueueDesign,
+    StageDesign,
+    load_design,
+)
 from sbnn_hw.errors import ModelRejected
 
 HIDDEN = StageDesign(
     name="fc",
     kind="linear",
+    sources=("", "other"),
+    queues=(QueueDesign("", 3, "fc_join.queue0_overflow"),),
     cores=("fc",),
     connections=20,
     counted=0,
@@ -22,6 +32,7 @@ HIDDEN = StageDesign(
     latency=2,
     width=6,
     value_bits=2,
+    signed=False,
     unread=(1,),
     strobes=("fc.o__valid", "fc.enable"),
     payload="fc.o__payload",
@@ -32,7 +43,7 @@ LAST = replace(
 DESIGN = Design(
     network="00ff",
     options={"family": "xc7", "levels_per_stage": 3, "scores": True},
-    input=InputStream(beats=4, width=8, value_bits=8, shape=(2, 2, 1)),
+    input=InputStream(beats=4, held=3, width=8, value_bits=8, shape=(2, 2, 1)),
     output=OutputStream(width=17, index_bits=2, score_bits=5, classes=3),
     latency=9,
     interval=4,
@@ -51,7 +62,7 @@ def test_is_read_as_it_was_written(path):
     assert (DESIGN.cost.tables, DESIGN.cost.blocks, DESIGN.family) == (14, 1.0, "xc7")
 
 
-@pytest.mark.parametrize("text", ["[" * 100_000, '{"schema": 2, "latency": ' + "9" * 30 + "}"])
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"schema": 3, "latency": ' + "9" * 30 + "}"])
 def test_what_is_deep_or_beyond_bounds_is_damaged(path, text):
     path.write_text(text)
     with pytest.raises(ModelRejected, match=r"is damaged \(.*\); generate the design again$"):
@@ -61,7 +72,7 @@ def test_what_is_deep_or_beyond_bounds_is_damaged(path, text):
 def test_begins_with_its_form(path):
     assert next(iter(json.loads(DESIGN.to_json()).items())) == ("schema", SCHEMA)
     path.write_text(json.dumps(DESIGN.to_dict() | {"schema": 1}))
-    said = f"The design in {path.parent} has form 1, but this release reads 2; generate it again"
+    said = f"The design in {path.parent} has form 1, but this release reads 3; generate it again"
     with pytest.raises(ModelRejected, match=f"^{re.escape(said)}$"):
         load_design(path)
 
@@ -144,7 +155,7 @@ def test_what_does_not_add_up_is_one_sentence(path, where, value, said):
         load_design(path)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "2", "{}", '{"schema": 2}', "\udcff"])
+@pytest.mark.parametrize("text", ["", "{", "[]", "2", "{}", '{"schema": 3}', "\udcff"])
 def test_what_is_no_design_is_damaged(path, text):
     path.write_bytes(text.encode(errors="surrogateescape"))
     with pytest.raises(ModelRejected, match="is damaged"):
@@ -160,7 +171,7 @@ def named_fields(kind=Design, before=""):
         if below is None:
             yield f"{before}{field.name}"
         else:
-            several = "[]" if below is StageDesign else ""
+            several = "[]" if below in (StageDesign, QueueDesign) else ""
             yield from named_fields(below, f"{before}{field.name}{several}.")
 
 

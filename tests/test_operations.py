@@ -1,10 +1,8 @@
 """A new operation is a file in netlist/ and one in rtl_gen/: nothing else has to know of it."""
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 import numpy as np
 import pytest
+from toys import Either, Invert
 
 from sbnn_hw import bops, netlist
 from sbnn_hw.cli import main
@@ -25,60 +23,11 @@ from sbnn_hw.netlist import (
 )
 from sbnn_hw.netlist.view import from_view, to_view, view_schema
 from sbnn_hw.qonnx import export_network
-from sbnn_hw.rtl_gen.candidate import Candidate, realises
 from sbnn_hw.rtl_gen.design import generate
 from sbnn_hw.rtl_gen.estimate import estimate
 from sbnn_hw.rtl_gen.lower import Options, lower
 from sbnn_hw.sim.agreement import check_agreement
 from sbnn_hw.zoo.densify import densify
-
-
-@dataclass(frozen=True, eq=False)
-class Invert(Operation):
-    """Hand on the complement of every bit."""
-
-    kind: ClassVar[str] = "invert"
-
-    def infer(self, edge):
-        if (edge.low, edge.high) != (0, 1):
-            raise ModelRejected(
-                f"It takes bits, but receives values from {edge.low} to {edge.high}"
-            )
-        return edge
-
-    def compute(self, x, edge):
-        return 1 - x
-
-    def reads(self, wanted, edge):
-        return (wanted,)
-
-
-@realises("invert")
-def invert(place):
-    """Yield inverters, which vanish into the tables behind them."""
-    yield Candidate({place.name: place.tables(place.width, lambda _, bits: [b ^ 1 for b in bits])})
-
-
-@dataclass(frozen=True, eq=False)
-class Either(Operation):
-    """The OR of two sources: no hardware is entered for it."""
-
-    kind: ClassVar[str] = "either"
-    arity: ClassVar[int] = 2
-
-    def infer(self, left, right):
-        if left != right:
-            raise ModelRejected(f"It takes two equal edges, but receives {left} and {right}")
-        return left
-
-    def compute(self, x, y, left, right):
-        return x | y
-
-    def reads(self, wanted, left, right):
-        return wanted, wanted
-
-    def work(self, left, right):
-        return Work(additions=left.size, multiplications=2)
 
 
 def linear(rng, inputs, neurons):
@@ -179,12 +128,15 @@ def test_a_stage_may_have_two_sources(tmp_path):
     assert (values["join"] != values["left"]).any()
 
 
-def test_what_is_no_chain_is_refused_by_lowering():
+@pytest.mark.parametrize("how", ["image", "pixel"])
+def test_a_stage_of_two_sources_becomes_hardware(how):
     network = joined(np.random.default_rng(4))
-    with pytest.raises(ModelRejected, match=r"^Stage right does not read the stage in front of it"):
-        lower(network, Options())
-    with pytest.raises(ModelRejected, match=r"^Stage right does not read the stage in front of it"):
-        estimate(network, "xc7")
+    pixels = np.random.default_rng(5).integers(0, 256, (50, 4, 4, 1))
+    made = generate(network, Options(input=how))
+    (join,) = (stage for stage in made.design.stages if stage.name == "join")
+    assert join.sources == ("left", "right")
+    assert [queue.source for queue in join.queues] == ["left", "right"]
+    assert check_agreement(network, made.verilog, made.design, pixels, inside=True).equal
 
 
 def test_a_stage_has_as_many_sources_as_its_operation_takes():

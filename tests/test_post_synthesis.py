@@ -12,6 +12,7 @@ from random_networks import (
     random_scores,
     random_vector_network,
 )
+from random_residual import random_residual_network
 
 from sbnn_hw.families import fpga_families
 from sbnn_hw.netlist import Edge, Flatten
@@ -69,6 +70,9 @@ NETWORKS = {
     "vector": vector_network,
     "map": lambda: map_network(20, 1),
     "wide": lambda: map_network(70, 2),
+    "residual": lambda: random_residual_network(
+        np.random.default_rng(0), blocks=2, shape=(6, 14, 1)
+    ),
 }
 
 
@@ -110,8 +114,9 @@ def test_netlist_says_what_the_network_says(name, family):
 
 @pytest.mark.long
 @pytest.mark.parametrize("family", FPGAS)
-def test_wide_netlist_says_what_the_network_says(family):
-    assert wrong_images("wide", family) == 0
+@pytest.mark.parametrize("name", ["wide", "residual"])
+def test_large_netlist_says_what_the_network_says(name, family):
+    assert wrong_images(name, family) == 0
 
 
 def test_lines_are_kept_in_what_the_family_has_for_them():

@@ -12,6 +12,7 @@ from simulated import restless, run_streams
 
 from sbnn_hw.rtl_gen.cores import core_of
 from sbnn_hw.rtl_gen.cores.core import Core, builds
+from sbnn_hw.rtl_gen.graph import Graph
 from sbnn_hw.rtl_gen.island import Island, join
 from sbnn_hw.rtl_gen.lower import Options, lower
 from sbnn_hw.rtl_gen.parts.part import ENABLE, PAYLOAD, VALID, Part
@@ -23,10 +24,9 @@ class Islands(wiring.Component):
 
     def __init__(self, islands):
         self.islands = islands
-        first, last = next(iter(islands[0].values())), [*islands[-1].values()][-1]
         super().__init__({
-            "i": In(stream.Signature(first.width_in)),
-            "o": Out(stream.Signature(last.width_out)),
+            "i": In(stream.Signature(islands[0].width_in)),
+            "o": Out(stream.Signature(islands[-1].width_out)),
         })  # fmt: skip
 
     def elaborate(self, platform):
@@ -36,7 +36,10 @@ class Islands(wiring.Component):
 def cut(parts, *places):
     """Part a chain into islands that begin at some places."""
     names, ends = list(parts), [0, *places, len(parts)]
-    return [{name: parts[name] for name in names[start:end]} for start, end in pairwise(ends)]
+    return [
+        Graph.chain({name: parts[name] for name in names[start:end]})
+        for start, end in pairwise(ends)
+    ]
 
 
 @pytest.mark.parametrize("make", [random_vector_network, random_map_network])
@@ -45,12 +48,13 @@ def test_islands_say_what_one_island_says(make):
     for seed in range(2):
         network = make(rng)
         lowered = lower(network, Options(levels_per_stage=2))
-        assert lowered.islands == (lowered.parts,)
+        assert [dict(graph.parts) for graph in lowered.islands] == [lowered.parts]
+        assert lowered.reads == Graph.chain(lowered.parts).reads
         parts, images = lowered.parts, 3
         width = next(iter(parts.values())).width_in
         words = [int.from_bytes(rng.bytes(-(-width // 8))) % (1 << width)
                  for _ in range(images * lowered.beats)]  # fmt: skip
-        whole = run_streams(Islands([parts]), words, images)
+        whole = run_streams(Islands(cut(parts)), words, images)
         assert len(whole) == images
         for places in ((1,), (len(parts) - 1,), range(1, len(parts))):
             for odds in (1.0, 0.5):
@@ -66,7 +70,7 @@ def test_an_island_that_does_not_stop_is_found_out(monkeypatch):
     words = [int.from_bytes(rng.bytes(-(-width // 8))) % (1 << width) for _ in range(12)]
     islands = cut(parts, 1)
     whole = run_streams(Islands(islands), words, 12, odds=0.5)
-    assert whole == run_streams(Islands([parts]), words, 12)
+    assert whole == run_streams(Islands(cut(parts)), words, 12)
     monkeypatch.setattr("sbnn_hw.rtl_gen.island.core_of", restless)
     assert run_streams(Islands(islands), words, 12, odds=0.5) != whole
 
@@ -75,7 +79,7 @@ def test_parts_that_do_not_fit_each_other_are_refused():
     parts = lower(random_vector_network(np.random.default_rng(1)), Options()).parts
     first, *_, last = parts.values()
     with pytest.raises(ValueError, match=r"^Core b must take \d+ bits, not \d+$"):
-        to_verilog(Island({"a": first, "b": first, "c": last}))
+        to_verilog(Island(Graph.chain({"a": first, "b": first, "c": last})))
 
 
 def test_ports_are_called_as_the_description_says():

@@ -21,6 +21,7 @@ from random_networks import (
     random_taps,
     with_thresholds,
 )
+from random_residual import random_residual_network
 
 from sbnn_hw.errors import UsageError
 from sbnn_hw.netlist import Conv2d, Edge, Flatten, MaxPool2d, Network, Stage, Window
@@ -351,6 +352,20 @@ def test_register_that_is_not_reset_is_found(emitted, environment, tmp_path):
 @pytest.mark.parametrize("name", ALONE)
 def test_each_stage_alone_passes(environment, tmp_path, name, family):
     emit(tmp_path, name, family=family)
+    done = run_suite(tmp_path, environment)
+    assert verdict(done) == (10, 0), done.stdout + done.stderr
+
+
+@needs_tools
+@pytest.mark.long
+@pytest.mark.parametrize("family", ["xc7", "ecp5", "ice40", "generic"])
+def test_a_residual_network_passes(environment, tmp_path, family):
+    """Two ways part and meet, images are held back, and classes take many cycles."""
+    rng = np.random.default_rng(0)
+    network = random_residual_network(rng, blocks=2, shape=(6, 5, 1))
+    made = generate(network, Options(family=family))
+    assert made.design.input.held
+    write_suite(tmp_path, network, made.verilog, made.design, random_images(rng, network, 20))
     done = run_suite(tmp_path, environment)
     assert verdict(done) == (10, 0), done.stdout + done.stderr
 

@@ -3,7 +3,7 @@
 from amaranth import *
 
 from sbnn_hw.rtl_gen.cores.core import Core, builds
-from sbnn_hw.rtl_gen.parts.accumulate import Accumulate, Number, Repeat
+from sbnn_hw.rtl_gen.parts.accumulate import OVERFLOW, Accumulate, Number, Repeat
 
 __all__ = ["AccumulateCore", "NumberCore", "RepeatCore"]
 
@@ -45,6 +45,11 @@ class RepeatCore(Core):
                     m.d.sync += valid.eq(0)
             with m.If(self.i.valid):
                 m.d.sync += [held.eq(self.i.payload), valid.eq(1)]
+        if self.part.watched:
+            # Nothing reads it, so that synthesis leaves it out; simulation looks at it.
+            overflow = Signal(name=OVERFLOW)
+            with m.If(self.enable & self.i.valid & valid & (part != self.part.cycles - 1)):
+                m.d.sync += overflow.eq(1)
         m.d.comb += [self.o.valid.eq(valid), self.o.payload.eq(Cat(held, part, index))]
 
         return m
@@ -65,6 +70,8 @@ class AccumulateCore(Core):
         for number, (count_bits, sum_bits) in enumerate(sizes):
             total = Signal(sum_bits, name=f"n{number}_sum", reset_less=True)
             count = self.i.payload[at : at + count_bits]
+            if self.part.signed:
+                count = count.as_signed()
             at += count_bits
             # The first pixel's count is the first sum: nothing is cleared in between.
             before = Signal(sum_bits, name=f"n{number}_before")

@@ -45,6 +45,11 @@ class Core(wiring.Component):
             "o": Out(flow(part.width_out)),
         })
 
+    @property
+    def inputs(self):
+        """What comes in: one flow for each of the part's widths."""
+        return [self.i]
+
 
 def builds(kind):
     """Make a component the one of a kind of part."""

@@ -9,7 +9,10 @@ from sbnn_hw.cost.prices import counter_cost
 from sbnn_hw.families import Family
 from sbnn_hw.rtl_gen.parts.part import Part, Times
 
-__all__ = ["Accumulate", "Number", "Repeat"]
+__all__ = ["OVERFLOW", "Accumulate", "Number", "Repeat"]
+
+#: The signal that stays 1 once a pixel has come before there was time for it.
+OVERFLOW = "overflow"
 
 
 class Number(Part):
@@ -26,11 +29,13 @@ class Number(Part):
 class Repeat(Part):
     """Give each pixel in several cycles, and behind its bits which of them it is, and a number.
 
-    The number counts all cycles of a map. Pixels must be at least ``cycles`` cycles apart.
+    The number counts all cycles of a map. Pixels must be at least ``cycles`` cycles apart; if it is
+    watched, a signal tells whether they were.
     """
 
-    def __init__(self, pixels: int, bits: int, cycles: int, family: Family):
+    def __init__(self, pixels: int, bits: int, cycles: int, family: Family, watched: bool = False):
         self.pixels, self.bits, self.cycles, self.family = pixels, bits, cycles, family
+        self.watched = watched
         numbers = (cycles - 1).bit_length() + (pixels * cycles - 1).bit_length()
         super().__init__(bits, bits + numbers, latency=1)
 
@@ -61,11 +66,14 @@ class Accumulate(Part):
         Pixels of the map.
     counts, sums : sequence of int
         Bits of each neuron's count, and of the sum of all of them.
+    signed : bool
+        Whether counts and sums are two's complement.
     """
 
-    def __init__(self, pixels: int, counts: Sequence[int], sums: Sequence[int], family: Family):
+    def __init__(self, pixels: int, counts: Sequence[int], sums: Sequence[int], family: Family,
+                 signed: bool = False):
         self.pixels, self.counts, self.sums = pixels, tuple(counts), tuple(sums)
-        self.family = family
+        self.family, self.signed = family, signed
         super().__init__(sum(counts), sum(sums), latency=1)
 
     def _weigh(self) -> Cost:
@@ -74,5 +82,5 @@ class Accumulate(Part):
         return adders + counter_cost(self.pixels, self.family)
 
     def times(self, arrivals: Times) -> Times:
-        """Return when outputs are given, for arrivals of one map by itself."""
-        return arrivals[-1:] + self.latency
+        """Return when outputs are given, for arrivals of whole maps."""
+        return arrivals[self.pixels - 1 :: self.pixels] + self.latency

@@ -23,5 +23,5 @@ class Gather(Part):
         return Cost(registers=self.width_out + 1) + counter_cost(self.pixels, self.family)
 
     def times(self, arrivals: Times) -> Times:
-        """Return when outputs are given, for arrivals of one map by itself."""
-        return arrivals[-1:] + self.latency
+        """Return when outputs are given, for arrivals of whole maps."""
+        return arrivals[self.pixels - 1 :: self.pixels] + self.latency

@@ -31,6 +31,11 @@ class Part:
     def __init__(self, width_in: int, width_out: int, latency: int):
         self.width_in, self.width_out, self.latency = width_in, width_out, latency
 
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Bits of each input, where there are several."""
+        return (self.width_in,)
+
     @cached_property
     def cost(self) -> Cost:
         """What it takes."""
@@ -42,6 +47,10 @@ class Part:
     def times(self, arrivals: Times) -> Times:
         """Return in which cycles outputs are given, for inputs in some cycles."""
         return arrivals + self.latency
+
+    def waits(self, arrivals: Times) -> bool:
+        """Return whether some outputs of a map come with inputs of the next, not by themselves."""
+        return False
 
     def gap(self, between: int) -> int:
         """Return the fewest cycles from one output to the next, if inputs are so far apart."""

@@ -28,12 +28,14 @@ class Scan:
     window: Window
     height: int
     width: int
+    #: Windows down and across, where more are wanted than lie within the map and its padding.
+    more: tuple[int, int] | None = None
 
     @classmethod
-    def of(cls, window: Window, edge: Edge) -> "Scan":
+    def of(cls, window: Window, edge: Edge, more: tuple[int, int] | None = None) -> "Scan":
         """Make the scan of a map."""
         height, width, _ = edge.shape
-        return cls(window, height, width)
+        return cls(window, height, width, more)
 
     def __post_init__(self) -> None:
         columns, across = self.output[1], self.window.stride[1]
@@ -52,7 +54,7 @@ class Scan:
     @property
     def output(self) -> tuple[int, int]:
         """Windows down and across."""
-        return self.window.output(self.height, self.width)
+        return self.more or self.window.output(self.height, self.width)
 
     def _when(self, row: int, column: int) -> int:
         y = row * self.window.stride[0] - self.window.padding[0] + self.window.kernel[0] - 1
@@ -89,12 +91,31 @@ class Scan:
         following = (size + when[0] - when[-1]) * between
         return int(min([*np.diff(cycles), following]))
 
+    @property
+    def beyond(self) -> int:
+        """How many steps behind the map's last pixel the last window is complete."""
+        return max(0, self.last + 1 - self.height * self.width)
+
+    def waits(self, arrivals: Times) -> bool:
+        """Return whether a next map begins before the last window of the one before is complete."""
+        maps = arrivals.reshape(-1, self.height * self.width)
+        return bool((maps[1:, 0] - maps[:-1, -1] <= self.beyond).any())
+
     def times(self, arrivals: Times) -> Times:
-        """Return in which cycle each window is complete, if one map comes by itself."""
-        when = self.whens
-        inside = np.minimum(when, len(arrivals) - 1)
-        found: Times = arrivals[inside] + (when - inside)
-        return found
+        """Return in which cycle each window is complete, for arrivals of whole maps."""
+        maps, beyond = arrivals.reshape(-1, self.height * self.width), self.beyond
+        when, found = self.whens, []
+        for number, pixels in enumerate(maps):
+            # Beyond the border there is a window in every cycle, until the next map begins; then
+            # there is one with each of its pixels.
+            alone = beyond
+            if number + 1 < len(maps):
+                alone = min(beyond, int(maps[number + 1][0] - pixels[-1]) - 1)
+            steps = [pixels, pixels[-1] + np.arange(1, alone + 1)]
+            if alone < beyond:
+                steps.append(maps[number + 1][: beyond - alone])
+            found.append(np.concatenate(steps)[when])
+        return np.concatenate(found)
 
 
 class Windows(Part):
@@ -140,8 +161,12 @@ class Windows(Part):
         return self.scan.width <= max(SHORT, self.family.memory.shifted)
 
     def times(self, arrivals: Times) -> Times:
-        """Return when outputs are given, for arrivals of one map by itself."""
+        """Return when outputs are given, for arrivals of whole maps."""
         return self.scan.times(arrivals) + self.latency
+
+    def waits(self, arrivals: Times) -> bool:
+        """Return whether windows over the lower border come with pixels of the next map."""
+        return self.scan.waits(arrivals)
 
     def gap(self, between: int) -> int:
         """Return the fewest cycles from one window to the next."""

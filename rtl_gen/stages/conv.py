@@ -73,7 +73,7 @@ def conv_estimate(place: Place, searched: int) -> Estimated:
     layer = place.operation(Conv2d)
     window = _window(place)
     neurons = Cost(round(neurons_estimate(place, layer, layer.groups, searched)))
-    return Estimated(window.cost + neurons, window.gap(place.arrival.between))
+    return Estimated(window.cost + neurons, place.arrival.after([window]))
 
 
 def _counted(place: Place) -> tuple[list[list[int]], int]:

@@ -15,13 +15,10 @@ __all__ = ["encode", "encode_estimate"]
 @realises("encode")
 def encode(place: Place) -> Iterator[Candidate]:
     """Yield the encoder; bits that are not read are not built."""
-    encoder = place.operation(Encode)
-    read = place.read.reshape(-1)
-    if place.arrival.raster:
-        read = read.reshape(-1, place.out.channels).max(axis=0)
+    encoder, read = place.operation(Encode), place.read_together
 
     def function(logic: Logic, bits: list[int]) -> list[int]:
-        found = layers.encode(logic, encoder, place.split(bits), place.family)
+        found = layers.encode(logic, encoder, place.split(bits), place.edge.signed, place.family)
         return [bit if wanted else FALSE for bit, wanted in zip(found, read, strict=True)]
 
     # Thresholds of a power of two are wires, and need no registers.
@@ -33,7 +30,9 @@ def encode(place: Place) -> Iterator[Candidate]:
 def encode_estimate(place: Place, searched: int) -> Estimated:
     """Estimate comparisons with constants."""
     repeats = place.values // place.edge.channels
-    thresholds = place.operation(Encode).thresholds.ravel().tolist()
-    each = sum(comparison_cost(threshold, place.edge.bits, place.family)
-               for threshold in thresholds)
-    return Estimated(Cost(round(repeats * each)), place.arrival.between)
+    edge, thresholds = place.edge, place.operation(Encode).thresholds.ravel().tolist()
+    # Of signed values the sign's complement is compared.
+    lift = 1 << edge.bits - 1 if edge.signed else 0
+    each = sum(comparison_cost(threshold + lift, edge.bits, place.family)
+               for threshold in thresholds if edge.low < threshold <= edge.high)
+    return Estimated(Cost(round(repeats * each)), place.arrival.after([]))

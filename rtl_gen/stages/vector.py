@@ -12,16 +12,28 @@ from sbnn_hw.errors import ModelRejected
 from sbnn_hw.families import Family
 from sbnn_hw.netlist import Edge, Layer, Linear, Scores, Taps
 from sbnn_hw.rtl_gen import layers
-from sbnn_hw.rtl_gen.candidate import Candidate, Estimated, Place, estimates, gather, realises
+from sbnn_hw.rtl_gen.build import select as choose_bit
+from sbnn_hw.rtl_gen.candidate import (
+    Arrival,
+    Candidate,
+    Estimated,
+    Place,
+    estimates,
+    gather,
+    realises,
+)
 from sbnn_hw.rtl_gen.counting import Tap, count_at, most_at_once, places_of, select_part
 from sbnn_hw.rtl_gen.logic import FALSE, Logic
+from sbnn_hw.rtl_gen.numbers import Weighted, digits, weigh
 from sbnn_hw.rtl_gen.parts.accumulate import Accumulate, Number, Repeat
+from sbnn_hw.rtl_gen.parts.best import Best
+from sbnn_hw.rtl_gen.parts.dot import Dot
 from sbnn_hw.rtl_gen.parts.part import Part
 from sbnn_hw.rtl_gen.parts.tables import Function, Wired
 
 __all__ = [
-    "cycles_of", "fire", "linear", "linear_estimate", "neurons_estimate", "scores",
-    "scores_estimate",
+    "cycles_between", "cycles_of", "fire", "linear", "linear_estimate", "neurons_estimate",
+    "scores", "scores_estimate",
 ]
 
 L = TypeVar("L", Linear, Scores)
@@ -44,7 +56,58 @@ def linear(place: Place) -> Iterator[Candidate]:
 @realises("scores", gathers=True)
 def scores(place: Place) -> Iterator[Candidate]:
     """Yield scores and the class, on a vector or on counts of taps."""
-    yield from _on_vector(place, place.operation(Scores), _scores, 0)
+    layer = place.operation(Scores)
+    yield from _on_vector(place, layer, _scores, 0)
+    if layer.weights is not None and place.options.serial != 1:
+        yield from _over_cycles(place, layer)
+
+
+def cycles_between(arrival: Arrival) -> int:
+    """Return the fewest cycles from one image's vector to the next one's.
+
+    Nothing brings them closer than an image that waits for the next one's pixels, and a next one
+    that is the last.
+    """
+    return min(int(np.diff(times).min()) for times in arrival.patterns)
+
+
+def _over_cycles(place: Place, layer: Scores) -> Iterator[Candidate]:
+    """Yield weighted scores that take a bit in each cycle, of as few values as time allows."""
+    taps, edge, before = layer.taps, place.edge, gather(place)
+    assert layer.weights is not None
+    apart = cycles_between(place.arrival.after(before.values()))
+    weights = np.zeros((len(taps), taps.width), np.int64)
+    weights[taps.neurons, taps.indices] = layer.weights
+    lanes = next((n for n in range(1, taps.width + 1)
+                  if -(-taps.width // n) * edge.bits < apart), None)
+    if lanes is None:
+        return
+    size, offsets = place.out.bits, layer.offsets
+    if edge.signed:
+        # The complement of a sign is taken: in every sum, that is as much more than the value.
+        offsets = offsets - (weights.sum(axis=1) << edge.bits - 1)
+    dot = Dot(edge.bits, weights, offsets, size, lanes, place.family)
+    numbered = Repeat(1, place.width, dot.cycles, place.family, watched=True)
+
+    def select(logic: Logic, literals: list[int]) -> list[int]:
+        bits, number = literals[: place.width], literals[place.width :]
+        if edge.signed:
+            bits = [bit ^ (n % edge.bits == edge.bits - 1) for n, bit in enumerate(bits)]
+        bits += [FALSE] * (lanes * dot.cycles - place.width)
+        found = []
+        for lane in range(lanes):
+            logic.owner = f"lane{lane}"
+            own = bits[lane * dot.cycles : (lane + 1) * dot.cycles]
+            found.append(choose_bit(logic, own, number, place.family))
+        return found
+
+    name, best = place.name, Best(len(taps), size, place.options.scores, place.family)
+    if len(taps) < 2 or best.latency > apart:
+        return
+    yield Candidate({
+        **before, f"{name}_number": numbered,
+        f"{name}_bits": place.tables(numbered.width_out, select), f"{name}_sums": dot, name: best,
+    }, dot.connections)
 
 
 def fire(place: Place, logic: Logic, layer: Layer, values: Sequence[layers.Bits],
@@ -52,7 +115,8 @@ def fire(place: Place, logic: Logic, layer: Layer, values: Sequence[layers.Bits]
     """Make the neurons' bits; ``counts`` are inputs that hold what was counted before."""
     absent = set(place.stage.absent.tolist())
     fires = layers.fire(logic, layer, values, sums, border, place.family, place.options.share)
-    wired = layers.count_connections(logic, fires, sums, [*border, *counts], place.edge.bits,
+    shared = [each.nets for each in sums]
+    wired = layers.count_connections(logic, fires, shared, [*border, *counts], place.edge.bits,
                                      layer.taps)
     return Wired([FALSE if n in absent else bit for n, bit in enumerate(fires)], wired)
 
@@ -60,10 +124,12 @@ def fire(place: Place, logic: Logic, layer: Layer, values: Sequence[layers.Bits]
 def _on_vector(place: Place, layer: L, function: Decide[L], counted: int) -> Iterator[Candidate]:
     """Yield a layer that reads a vector, which may have to be made of pixels first."""
     flatten = place.options.flatten
-    if place.arrival.gathered is None or flatten != "accumulate":
+    # Pixels are counted where a tap is a pixel's bits, or not.
+    counts = place.arrival.gathered is not None and layer.wiring.weights is None
+    if not counts or flatten != "accumulate":
         tables = place.tables(place.width, function(place, layer, None))
         yield Candidate({**gather(place), place.name: tables}, tables.connections, counted)
-    if place.arrival.gathered is not None and flatten != "gather":
+    if counts and place.arrival.gathered is not None and flatten != "gather":
         _, edge = place.arrival.gathered
         for cycles in cycles_of(place, edge):
             yield _accumulated(place, layer, edge, function, cycles, counted)
@@ -175,6 +241,8 @@ def _scores(place: Place, layer: Scores, sum_bits: Sequence[int] | None) -> Func
         if sum_bits is not None:
             weighted = [[(bit, 1 << n) for n, bit in enumerate(count)]
                         for count in _parts(bits, sum_bits)]
+        elif layer.weights is not None:
+            weighted = _weigh(layer, place.split(bits), edge)
         else:
             weighted = layers.weigh_taps(layer.taps, place.split(bits))
         flat = layers.score(logic, layer, weighted, edge.maximum, score_bits, place.family)
@@ -186,6 +254,18 @@ def _scores(place: Place, layer: Scores, sum_bits: Sequence[int] | None) -> Func
         return Wired(index + (flat if place.options.scores else []), wired)
 
     return function
+
+
+def _weigh(layer: Scores, values: Sequence[layers.Bits], edge: Edge) -> list[list[Weighted]]:
+    """Return for each class the bits of its taps, with what they weigh."""
+    taps, weights = layer.taps, layer.weights
+    assert weights is not None
+    return [
+        [each for tap, weight in zip(taps.indices[taps.of(n)].tolist(),
+                                     weights[taps.of(n)].tolist(), strict=True)
+         for each in weigh(values[tap], weight, edge.signed)]
+        for n in range(len(taps))
+    ]
 
 
 def neurons_estimate(place: Place, layer: Layer, sums: int, searched: int) -> float:
@@ -211,16 +291,23 @@ def linear_estimate(place: Place, searched: int) -> Estimated:
     """Estimate neurons on a vector, or counted as pixels arrive."""
     layer = place.operation(Linear)
     tables = _fewest(place, layer.taps, neurons_estimate(place, layer, 1, searched))
-    return Estimated(Cost(round(tables)))
+    return Estimated(Cost(round(tables)), place.arrival.after(gather(place).values()))
 
 
 @estimates("scores")
 def scores_estimate(place: Place, searched: int) -> Estimated:
     """Estimate sums of taps, and the search for the largest."""
-    taps = place.operation(Scores).taps
-    sums = len(taps.indices) * place.edge.bits * place.family.sums.bit
-    largest = largest_tables(len(taps), place.out.bits, place.family)
-    return Estimated(Cost(round(_fewest(place, taps, sums) + largest)))
+    layer, family = place.operation(Scores), place.family
+    taps = layer.taps
+    best = largest_tables(len(taps), place.out.bits, family)
+    arrival = place.arrival.after(gather(place).values())
+    if layer.weights is None:
+        sums = len(taps.indices) * place.edge.bits * family.sums.bit
+        return Estimated(Cost(round(_fewest(place, taps, sums) + best)), arrival)
+    ones = sum(len(digits(weight)) for weight in layer.weights.tolist())
+    others = [float(each.cost.tables) for each in _over_cycles(place, layer)]
+    fewest = min([ones * place.edge.bits * family.sums.bit + best, *others])
+    return Estimated(Cost(round(fewest)), arrival)
 
 
 def _fewest(place: Place, taps: Taps, tables: float) -> float:
