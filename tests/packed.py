@@ -9,7 +9,7 @@ from sbnn_hw.rtl_gen.datapath import Datapath
 from sbnn_hw.rtl_gen.outline import describe, describe_output
 from sbnn_hw.rtl_gen.verilog import to_verilog
 from sbnn_hw.sim.library import Probe, compile_design, primitives
-from sbnn_hw.vectors import pack_results
+from sbnn_hw.vectors import pack_images, pack_results
 
 
 class Packed(wiring.Component):
@@ -117,3 +117,25 @@ class Pack:
             outcome.classes, outcome.scores, describe_output(network, top.lowered, top.options)
         )
         return np.unpackbits(wanted, axis=1, bitorder="little")[:, : self.top.widths[number] - 1]
+
+
+def results(design, text, pixels, words, *, odds=1.0, seed=0):
+    """Return how many results come of some words of images, and whether a queue is too short."""
+    queues = [queue for stage in design.stages for queue in stage.queues]
+    library = compile_design(
+        {"primitives.v": primitives(), "top.v": text},
+        in_width=design.input.width,
+        out_width=design.output.width,
+        probes=[Probe(f"queue{n}", (queue.overflow,)) for n, queue in enumerate(queues)],
+    )
+    found = []
+    for count in words:
+        trace = library.run(
+            pack_images(pixels, design.input)[:count],
+            expect=len(pixels) + 1,
+            valid_odds=odds,
+            seed=seed + count,
+            limit=4 * design.latency + 1000,
+        )
+        found.append((len(trace.outputs), sum(trace.counts.values())))
+    return found

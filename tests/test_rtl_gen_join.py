@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from amaranth import ResetInserter, Signal
+from packed import results
 from random_networks import random_images, random_taps
 from simulated import simulate
 from toys import Either
@@ -32,8 +33,6 @@ from sbnn_hw.rtl_gen.lower import Options, lower
 from sbnn_hw.rtl_gen.parts.join import Join, Queue, fit_queues, overflow_name
 from sbnn_hw.rtl_gen.parts.window import Scan
 from sbnn_hw.sim.agreement import check_agreement
-from sbnn_hw.sim.library import Probe, compile_design, primitives
-from sbnn_hw.vectors import pack_images
 from sbnn_hw.yosys import synthesise
 
 GENERIC = find_family("generic")
@@ -118,28 +117,6 @@ def test_ways_that_meet_say_what_the_network_computes(ways, family):
             network, made.verilog, made.design, pixels, inside=True, stalls=True, seed=seed
         )
         assert stalled.differences == []
-
-
-def results(design, text, pixels, words, *, odds=1.0, seed=0):
-    """Return how many results come of some words of images, and whether a queue is too short."""
-    queues = [queue for stage in design.stages for queue in stage.queues]
-    library = compile_design(
-        {"primitives.v": primitives(), "top.v": text},
-        in_width=design.input.width,
-        out_width=design.output.width,
-        probes=[Probe(f"queue{n}", (queue.overflow,)) for n, queue in enumerate(queues)],
-    )
-    found = []
-    for count in words:
-        trace = library.run(
-            pack_images(pixels, design.input)[:count],
-            expect=len(pixels) + 1,
-            valid_odds=odds,
-            seed=seed + count,
-            limit=4 * design.latency + 1000,
-        )
-        found.append((len(trace.outputs), sum(trace.counts.values())))
-    return found
 
 
 @pytest.mark.parametrize("ways", WAYS)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from packed import Pack
+from packed import Pack, results
 from random_networks import random_images, random_taps
 from random_residual import (
     Graph,
@@ -316,6 +316,23 @@ def test_random_residual_networks_agree_with_software_with_and_without_stalls(dr
 @given(drawn=seeds(50))
 def test_hundreds_of_random_residual_networks_agree_with_software(make, drawn):
     no_differences(make, drawn)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(100, 112))
+def test_every_result_of_a_random_network_appears_without_further_input(seed):
+    """Whole images, and some pixels of the next one: none, the first, all but the last."""
+    rng = np.random.default_rng(seed)
+    network = random_residual_network(rng, blocks=2) if seed % 2 else tiny_residual(rng)
+    made = generate(network, Options(levels_per_stage=1 + seed % 4))
+    size = made.design.input.beats
+    pixels = random_images(rng, network, 9)
+    words = [
+        images * size + more for images in (1, 3, 8) for more in {0, 1, 2, size // 2, size - 1}
+    ]
+    for odds in (1.0, 0.5, 0.1):
+        found = results(made.design, made.verilog, pixels, words, odds=odds, seed=seed)
+        assert found == [(count // size, 0) for count in words], odds
 
 
 def classifier(rng, *, shape=(3, 4, 3), classes=4):
