@@ -76,6 +76,32 @@ def test_mixup_mixes_images_and_labels_alike():
         assert not torch.equal(pixels, pixels.round())
 
 
+def test_jitter_is_noise_of_so_many_deviations_of_each_column():
+    rng = np.random.default_rng(0)
+    values = (rng.integers(0, 50, (4000, 3, 1, 1)) * np.array([1, 4, 0])[:, None, None]) + 7
+    labels = torch.arange(4000) % 3
+    images = TensorImages(torch.from_numpy(values.astype(np.int32)), labels)
+    plain = epoch_of(images)
+    noisy = epoch_of(images, jitter=0.5)
+    # The order and the labels stay, so that the difference is the noise.
+    assert all(torch.equal(a[1], b[1]) for a, b in zip(plain, noisy, strict=True))
+    noise = torch.cat([b[0] - a[0] for a, b in zip(plain, noisy, strict=True)])[:, :, 0, 0].double()
+    deviations = torch.from_numpy(values[:, :, 0, 0].std(0))
+    assert torch.allclose(noise.std(0), 0.5 * deviations, rtol=0.05)
+    assert (noise.mean(0).abs() <= 0.05 * deviations).all()
+    # A constant column has no spread; the others have noise of their own, anew in each epoch.
+    assert not noise[:, 2].any()
+    assert abs(float(torch.corrcoef(noise[:, :2].T)[0, 1])) < 0.06
+    assert not torch.equal(epoch_of(images, epoch=1, jitter=0.5)[0][0], noisy[0][0])
+    again = epoch_of(images, jitter=0.5)
+    assert all(torch.equal(a[0], b[0]) for a, b in zip(again, noisy, strict=True))
+
+
+def test_an_augmentation_is_never_negative():
+    with pytest.raises(ValueError, match=r"^Augmentation values must not be negative, not "):
+        Augmentation(jitter=-0.1)
+
+
 def test_validation_images_are_held_out():
     images = numbered(50)
     kept, held = split_validation(images, 10, seed=3)

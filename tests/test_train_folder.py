@@ -349,6 +349,8 @@ def test_a_trainer_takes_a_folder(root):
     assert 0 <= accuracy(trainer.model, trainer.validation) <= 1
     with pytest.raises(ModelRejected, match=r"^Image files are cropped at random sizes; "):
         Trainer(replace(TINY, crop=4), opened(root), classes=3)
+    with pytest.raises(ModelRejected, match=r"^Noise needs values that are held in memory; "):
+        Trainer(replace(TINY, jitter=0.1), opened(root), classes=3)
 
 
 def test_colours_are_learned(root):

@@ -109,6 +109,8 @@ class TrainConfig:
     scale: float = 0.0
     shear: float = 0.0
     flip: bool = False
+    #: Noise on the values, in deviations of each channel or column over the training rows.
+    jitter: float = 0.0
     mixup: float = 0.0
     teacher: str = ""
     #: Share of the teacher in the loss, and the temperature that softens both outputs.
@@ -154,6 +156,7 @@ class TrainConfig:
             ("Batch", self.batch, 2, 10**6),
             ("Beta2", self.beta2, 0.1, 0.999999),
             ("Gamma", self.gamma, 0, 0.999),
+            ("Jitter", self.jitter, 0, 100),
             ("LUTs", self.luts, 0, 10**9),
             ("Learning rate", self.lr, 1e-9, 10),
             ("MixUp", self.mixup, 0, 10),

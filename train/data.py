@@ -41,11 +41,16 @@ class Augmentation:
     shear: float = 0.0
     #: Mirror half of the images left to right.
     flip: bool = False
+    #: Add noise of that many times the deviation of each channel or column.
+    jitter: float = 0.0
     #: α of MixUp's Beta(α, α); 0 leaves the images as they are.
     mixup: float = 0.0
 
     def __post_init__(self) -> None:
-        amounts = (self.crop, self.rotate, self.shift, self.scale, self.shear, self.mixup)
+        amounts = (
+            *(self.crop, self.rotate, self.shift, self.scale, self.shear),
+            *(self.jitter, self.mixup),
+        )
         if min(amounts) < 0:
             raise ValueError(f"Augmentation values must not be negative, not {self!r}")
 
@@ -122,6 +127,7 @@ class TensorImages:
         order = torch.randperm(len(self), generator=make_generator(seed, epoch, 2))
         generator = make_generator(seed, epoch, 3)
         mix = np.random.default_rng([seed, epoch, 4])
+        noise = augmentation.jitter * self._deviations() if augmentation.jitter else None
         mine = own_share(size)
         for start in range(0, len(order) - size + 1, size):
             chosen = order[start : start + size]
@@ -135,12 +141,20 @@ class TensorImages:
             pixels = pixels.to(torch.get_default_dtype())
             if augmentation.affine:
                 pixels = _random_affine(pixels, augmentation, generator)
+            if noise is not None:
+                drawn = torch.randn(pixels.shape, generator=generator, dtype=pixels.dtype)
+                pixels = pixels + noise * drawn
             if augmentation.mixup:
                 kept = float(mix.beta(augmentation.mixup, augmentation.mixup))
                 partner = torch.randperm(size, generator=generator)
                 pixels = kept * pixels + (1 - kept) * pixels[partner]
                 targets = kept * targets + (1 - kept) * targets[partner]
             yield pixels[mine], targets[mine]
+
+    def _deviations(self) -> Tensor:
+        """Return the standard deviation of each channel, as (channels, 1, 1)."""
+        values = self.pixels.to(torch.get_default_dtype())
+        return values.std((0, 2, 3), correction=0).view(-1, 1, 1)
 
     def evaluation_batches(self, first: int | None = None) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield all images, or the first few, in order and as they are: pixels and labels."""

@@ -33,6 +33,8 @@ def images_to_train(
             "Image files are cropped at random sizes; train without --crop, --rotate, "
             "--shift, --scale and --shear"
         )
+    if isinstance(images, ImageFolder) and config.jitter:
+        raise ChoiceRejected("Noise needs values that are held in memory; train without --jitter")
     whole = images_of(images, workers=config.workers)
     chosen: TrainingImages
     if validation is not None:

@@ -76,6 +76,7 @@ OPTIONS: dict[str, list[tuple[str, Any, str, str]]] = {
         ("shift", float, "S", "shift images by up to this share of their side"),
         ("scale", float, "S", "scale images up or down by up to this share"),
         ("shear", float, "DEG", "shear images by up to DEG degrees"),
+        ("jitter", float, "S", "add noise of S times the deviation of a column or channel"),
         ("mixup", float, "A", "MixUp with Beta(A, A)"),
         ("teacher", str, "FILE", ("teacher to distil from: a checkpoint, or torchvision's state "
          "dict of resnet34")),
