@@ -203,6 +203,38 @@ def test_a_split_that_no_data_have_is_refused_in_a_model():
             Meaning.from_dict(meaning | {"source": meaning["source"] | wrong})
 
 
+@pytest.mark.parametrize(
+    ("where", "wrong", "sentence"),
+    [
+        ("source", {"label": 5}, "label must be a text"),
+        ("source", {"seed": "x"}, "seed must be an integer"),
+        ("source", {"seed": True}, "seed must be an integer"),
+        ("source", {"split": [8.0, 1, 1]}, "split must be integers"),
+        ("columns", {"name": 3}, "name must be a text"),
+        ("columns", {"category": "x" * 501}, "category must be a text of up to 500"),
+        ("columns", {"missing": "3"}, "missing must be an integer"),
+        ("columns", {"missing": 1.5}, "missing must be an integer"),
+        ("columns", {"offset": "0"}, "must be finite"),
+        ("columns", {"kind": 5}, "kind must be a text"),
+    ],
+)
+def test_a_field_of_another_type_is_refused_in_a_model(where, wrong, sentence):
+    meaning = from_arrays(np.eye(20), np.arange(20) % 2).meaning.to_dict()
+    if where == "columns":
+        meaning["columns"] = [{**meaning["columns"][0], **wrong}]
+    else:
+        meaning["source"] = meaning["source"] | wrong
+    with pytest.raises(ModelRejected, match=sentence):
+        Meaning.from_dict(meaning)
+
+
+def test_whole_numbers_may_come_without_a_point():
+    column = {"name": "a", "offset": 3, "scale": 2, "bounds": [1, 2]}
+    (found,) = Meaning.from_dict({"classes": ["a", "b"], "columns": [column]}).columns
+    assert (found.offset, found.scale, found.bounds) == (3.0, 2.0, (1.0, 2.0))
+    assert all(type(number) is float for number in (found.offset, found.scale, *found.bounds))
+
+
 @pytest.mark.parametrize("letter", ["\x1b", "\n", "\u2028", "\ud800"])
 def test_names_that_cannot_be_shown_are_refused_in_a_model(letter):
     meaning = from_arrays(np.eye(20), np.arange(20) % 2).meaning.to_dict()

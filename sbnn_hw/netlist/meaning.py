@@ -184,7 +184,8 @@ def _fields(text: object, kind: type) -> dict[str, Any]:
         raise ModelRejected("Its names of classes or columns have unknown fields")
     values = dict(text)
     for name, value in values.items():
-        wanted = str(known[name].type)
+        wanted = getattr(known[name].type, "__name__", "")
+        wanted = str(known[name].type) if wanted == "tuple" else wanted
         if "float, ..." in wanted:
             values[name] = tuple(float(x) if type(x) is int else x for x in _list(value))
         elif "int, ..." in wanted:
