@@ -50,9 +50,8 @@ def read_table(
     A model may know more: columns that were ``dropped``, those that it was ``trained`` with, and
     which of these are ``named``, that is, hold names.
     """
-    content = (
-        _parquet(path) if path.suffix in (".parquet", ".pq") else _text(path, options, trained)
-    )
+    binary = path.suffix in (".parquet", ".pq")
+    content = _parquet(path) if binary else _text(path, options, trained)
     header = next(content)
     _check_header(header, path)
     label = _find(options.label, header, path, "--label")
