@@ -57,9 +57,13 @@ FOLDED, FOLDS = ("vehicle",), 5
 
 def run(config: TrainConfig, out: Path, data: OwnData) -> dict[str, Any]:
     """Train, or take the run that is there; return what the integer network reached."""
-    done = load_checkpoint(out).training if out.is_file() else {}
-    # A teacher is the same wherever it is.
-    if done | {"teacher": ""} != config.to_dict() | {"teacher": ""}:
+    done = load_checkpoint(out) if out.is_file() else None
+    # A teacher is the same wherever it is; rows and their split must be the same too.
+    if (
+        done is None
+        or done.training | {"teacher": ""} != config.to_dict() | {"teacher": ""}
+        or done.meaning != data.meaning
+    ):
         out.parent.mkdir(parents=True, exist_ok=True)
         train(config, out, data=data, replace=True, talk=lambda said: print(out.stem, said))
     checkpoint, network = load_checkpoint(out), fold_checkpoint(out).network

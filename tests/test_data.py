@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import zipfile
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from sbnn_hw.data.find import find_data
 from sbnn_hw.data.options import DataOptions
 from sbnn_hw.data.own import Known, from_arrays, open_own
-from sbnn_hw.errors import DataMissing, SbnnError, UsageError
+from sbnn_hw.errors import DataMissing, ModelRejected, SbnnError, UsageError
 from sbnn_hw.netlist import Edge, Meaning
 
 Image = pytest.importorskip("PIL.Image")
@@ -172,6 +173,98 @@ def test_other_columns_and_classes_are_refused(tmp_path):
             read(tmp_path, text, known)
     with pytest.raises(DataMissing, match=r"column 'x', with which the model was not trained"):
         read(tmp_path, TABLE.replace("age,", "x,age,").replace("\n", "\n1,")[:-2], known)
+
+
+def network_of(own):
+    """Return what a network trained on these data says of them."""
+    return SimpleNamespace(meaning=own.meaning, input=Edge(own.shape, 0, (1 << own.bits) - 1))
+
+
+def test_rows_that_a_model_was_trained_on_never_test_it(tmp_path):
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(200, 4)), np.arange(200) % 2
+    own = from_arrays(x, y, split="50/0/50", split_seed=3)
+    network = network_of(own)
+    same = from_arrays(x, y, network=network)
+    assert np.array_equal(same.load("test").pixels, own.load("test").pixels)
+    repeated = from_arrays(x, y, network=network, split="50/0/50", split_seed=3)
+    assert np.array_equal(repeated.load("test").pixels, own.load("test").pixels)
+    for choices in ({"split": "50/0/50"}, {"split": "80/10/10"}, {"split_seed": 4}):
+        with pytest.raises(UsageError, match="trained on, split 50/0/50 by the seed 3; with an"):
+            from_arrays(x, y, network=network, **choices)
+    # Of other rows all test, however they would be split.
+    assert len(from_arrays(x[1:], y[1:], network=network).load("test")) == 199
+
+
+def test_a_split_that_no_data_have_is_refused_in_a_model():
+    meaning = from_arrays(np.eye(20), np.arange(20) % 2).meaning.to_dict()
+    for wrong in ({"split": [80, 20]}, {"split": [0, 0, 1]}, {"split": [1, -1, 1]}, {"seed": -1}):
+        with pytest.raises(ModelRejected, match="split must"):
+            Meaning.from_dict(meaning | {"source": meaning["source"] | wrong})
+
+
+@pytest.mark.parametrize(
+    ("where", "wrong", "sentence"),
+    [
+        ("source", {"label": 5}, "label must be a text"),
+        ("source", {"seed": "x"}, "seed must be an integer"),
+        ("source", {"seed": True}, "seed must be an integer"),
+        ("source", {"split": [8.0, 1, 1]}, "split must be integers"),
+        ("columns", {"name": 3}, "name must be a text"),
+        ("columns", {"category": "x" * 501}, "category must be a text of up to 500"),
+        ("columns", {"missing": "3"}, "missing must be an integer"),
+        ("columns", {"missing": 1.5}, "missing must be an integer"),
+        ("columns", {"offset": "0"}, "must be finite"),
+        ("columns", {"kind": 5}, "kind must be a text"),
+    ],
+)
+def test_a_field_of_another_type_is_refused_in_a_model(where, wrong, sentence):
+    meaning = from_arrays(np.eye(20), np.arange(20) % 2).meaning.to_dict()
+    if where == "columns":
+        meaning["columns"] = [{**meaning["columns"][0], **wrong}]
+    else:
+        meaning["source"] = meaning["source"] | wrong
+    with pytest.raises(ModelRejected, match=sentence):
+        Meaning.from_dict(meaning)
+
+
+def test_whole_numbers_may_come_without_a_point():
+    column = {"name": "a", "offset": 3, "scale": 2, "bounds": [1, 2]}
+    (found,) = Meaning.from_dict({"classes": ["a", "b"], "columns": [column]}).columns
+    assert (found.offset, found.scale, found.bounds) == (3.0, 2.0, (1.0, 2.0))
+    assert all(type(number) is float for number in (found.offset, found.scale, *found.bounds))
+
+
+@pytest.mark.parametrize("letter", ["\x1b", "\n", "\u2028", "\ud800"])
+def test_names_that_cannot_be_shown_are_refused_in_a_model(letter):
+    meaning = from_arrays(np.eye(20), np.arange(20) % 2).meaning.to_dict()
+    wrong = [{"classes": ["a", f"b{letter}"]}, {"source": {"label": letter}}]
+    wrong.append({"columns": [{**meaning["columns"][0], "name": f"x{letter}"}]})
+    for each in wrong:
+        with pytest.raises(ModelRejected, match=rf"character U\+{ord(letter):04X}, which cannot"):
+            Meaning.from_dict(meaning | each)
+
+
+def test_arrays_are_what_the_model_takes(tmp_path):
+    x, y = np.random.default_rng(0).normal(size=(60, 9, 9)), np.arange(60) % 2
+    for kind in ("images", "signals", "table"):
+        own = from_arrays(x, y, kind=kind)
+        same = from_arrays(x, y, network=network_of(own))
+        assert same.shape == own.shape
+        assert np.array_equal(same.load("test").pixels, own.load("test").pixels)
+        np.savez(tmp_path / "x.npz", x=x, y=y)
+        known = Known(own.meaning, own.shape, own.bits)
+        same = open_own(tmp_path / "x.npz", None, known)
+        assert np.array_equal(same.load("test").pixels, own.load("test").pixels)
+        with pytest.raises(DataMissing, match=r"but the model takes|has images of 9×8, not 9x9"):
+            from_arrays(x[:, :, :8], y, network=network_of(own))
+
+
+def test_every_column_counts_in_the_digest(tmp_path):
+    text = "label,b,class\n" + "".join(f"{n % 5},{n % 3},{n % 2}\n" for n in range(30))
+    digests = {read(tmp_path, part).meaning.source.digest
+               for part in (text, text.replace("\n4,", "\n9,"), text.replace(",2,", ",7,"))}  # fmt: skip
+    assert len(digests) == 3
 
 
 @pytest.mark.parametrize(

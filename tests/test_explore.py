@@ -224,6 +224,31 @@ def test_every_network_of_the_space_for_pixels_fits_the_images(shape):
     assert seen == set(space.entries["model"].values)
 
 
+def test_a_table_of_ones_own_is_searched_and_each_run_can_be_repeated(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    rows = [f"{n},{a:.3f},{b:.3f},{'high' if a + b > 1 else 'low'}"
+            for n, (a, b) in enumerate(rng.random((300, 2)))]  # fmt: skip
+    table, out = tmp_path / "my.csv", tmp_path / "out"
+    table.write_text("\n".join(["id,a,b,y", *rows]) + "\n")
+    given = ["explore", "--data", table, "--out", out, "--space", "tables", "--trials", 3]
+    how = ["--label", "y", "--drop", "id", "--split", "60/20/20", "--epochs", 2]
+    assert main(list(map(str, [*given, *how]))) == 0
+    result = json.loads((out / "front.json").read_text())
+    assert result["trials"]["complete"] + result["trials"]["pruned"] == 3
+    entry = result["front"][-1]
+    command = command_of(entry["config"])
+    again = shlex.split(command)[1:]
+    again[again.index("--out") + 1] = str(tmp_path / "again.pt")
+    assert main(again) == 0
+    found = [load_checkpoint(p) for p in (tmp_path / "again.pt", out / entry["checkpoint"])]
+    assert found[0].meaning == found[1].meaning
+    assert found[0].meaning.source.split == (60, 20, 20)
+    # Read otherwise, they are the data of another study.
+    capsys.readouterr()
+    assert main(list(map(str, [*given, "--label", "y", *how[4:]]))) == 2
+    assert "was started with data_options = " in capsys.readouterr().err
+
+
 def test_convolutions_are_searched_too(tmp_path, space_file):
     space_file.write_text(CONVOLUTIONS)
     out = tmp_path / "out"

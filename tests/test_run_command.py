@@ -91,6 +91,21 @@ def said(capsys):
     return lines[0].removeprefix("E: ")
 
 
+def test_classes_are_called_by_their_names(port, pictures, tmp_path, capsys):
+    files, pixels = pictures
+    names = ("ant", "bee", "cat", "dog", "elk")
+    named = replace(NETWORK, meaning=netlist.Meaning(names))
+    # Names are not what a board computes: its digest is that of the network without them.
+    netlist.save(named, tmp_path / "named.sbnn")
+    arguments = ["run", "--model", str(tmp_path / "named.sbnn"), "--port", str(port)]
+    assert main([*arguments, *map(str, files)]) == 0
+    said = capsys.readouterr().out.splitlines()[: len(files)]
+    classes = NETWORK.compute(pixels).classes
+    assert said == [f"{names[n]:<3} {path}" for n, path in zip(classes, files, strict=True)]
+    assert main([*arguments, "--json", *map(str, files)]) == 0
+    assert json.loads(capsys.readouterr().out)["names"] == list(names)
+
+
 def test_image_files_are_classified(model, port, pictures, capsys):
     paths, pixels = pictures
     assert run("--port", port, "--model", model, *paths, "--json") == 0

@@ -50,8 +50,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--space",
         metavar="FILE",
         type=Path,
-        help="search space, a TOML file, or `pixels` for the pixels.toml of this package: "
-        "convolutions, one pixel per clock (default: the package's space.toml)",
+        help="search space: a TOML file, `pixels` (convolutions, one pixel per clock) or `tables` "
+        "(columns of numbers), which come with this package (default: the package's space.toml)",
     )
     parser.add_argument(
         "--trials",
@@ -147,9 +147,12 @@ def run(args: argparse.Namespace) -> None:
     from sbnn_hw.train.explore import Runner
 
     check_writable(args.out / JSON)
-    runner = Runner(args.data, args.data_root, DataOptions(**data_choices_of(args)))
+    reading = data_choices_of(args)
+    runner = Runner(args.data, args.data_root, DataOptions(**reading))
     epochs = EPOCHS if args.epochs is None and args.seconds is None else args.epochs
-    search = Search(space, args.data, args.out, epochs, args.seconds, args.validation, args.threads)
+    search = Search(
+        space, args.data, args.out, epochs, args.seconds, args.validation, args.threads, reading
+    )
     study = Study(
         args.study or args.data,
         args.storage or str(args.out / JOURNAL),

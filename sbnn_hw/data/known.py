@@ -5,7 +5,7 @@ sentence says where to get them.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from sbnn_hw.data.jets import read_jets_cernbox, read_jets_openml
@@ -71,4 +71,6 @@ def open_known(name: str, root: str | Path | None = None, known: Known | None = 
     """Return the data set of a name, in its usual parts."""
     data = KNOWN[name]
     parts = data.read(default_root() if root is None else Path(root))
-    return make_data(name, parts, data.kind, data.options.label, data.options, known)
+    # A model keeps the split of its training.
+    options = data.options if known is None else replace(data.options, split="")
+    return make_data(name, parts, data.kind, data.options.label, options, known)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sbnn_hw.data.arrays import read_npz, rows_of
-from sbnn_hw.data.options import DataOptions
+from sbnn_hw.data.options import DataOptions, parse_split
 from sbnn_hw.data.pictures import read_pictures
 from sbnn_hw.data.rows import Rows
 from sbnn_hw.data.scaling import apply_columns, fit_columns
@@ -123,7 +123,7 @@ def _read(path: Path, name: str, options: DataOptions, known: Known | None) -> O
             parts, kind = {"all": _pixels_of(rows, path, options)}, "images"
     elif path.name.endswith(".npz"):
         _refuse(options, path, "an .npz file", "label", "drop", "categorical", "header", "gray")
-        parts, kind = read_npz(path, options)
+        parts, kind = read_npz(path, _array_options(options, known))
     elif path.exists():
         raise UsageError(
             f"Data must be a folder of pictures, an .npz file or a table "
@@ -188,6 +188,9 @@ def from_arrays(
     (1, 1, 2)
     """
     options = replace(options or DataOptions(), **choices)
+    known = None if network is None else Known.of(network.meaning, network.input)
+    if known is not None:
+        options = _array_options(_as_known(options, known), known)
     parts = {}
     parts["all" if x_test is None else "train"], kind = rows_of(x, y, "x", "y", options)
     if x_test is not None:
@@ -196,19 +199,36 @@ def from_arrays(
         parts["test"], other = rows_of(x_test, y_test, "x_test", "y_test", options)
         if other != kind:
             raise DataMissing(f"x holds {kind}, but x_test {other}; they must be alike")
-    known = None if network is None else Known.of(network.meaning, network.input)
     return make_data("arrays", parts, kind, "", options, known)
 
 
 def _as_known(options: DataOptions, known: Known) -> DataOptions:
     """Fill in what a model says, where nothing else was asked for."""
-    source, shape = known.meaning.source, known.shape
-    filled: dict[str, Any] = {"label": options.label or source.label}
+    filled: dict[str, Any] = {"label": options.label or known.meaning.source.label}
     if known.meaning.kind == "images":
-        filled["size"] = f"{shape[0]}x{shape[1]}"
-    if not options.split and source.split:
-        filled |= {"split": "/".join(map(str, source.split)), "split_seed": source.seed}
+        filled["size"] = f"{known.shape[0]}x{known.shape[1]}"
     return replace(options, **filled)
+
+
+def _array_options(options: DataOptions, known: Known | None) -> DataOptions:
+    """Return options for arrays, which are of the kind that a model takes if nobody says."""
+    if known is None:
+        return options
+    return replace(options, kind=options.kind or known.meaning.kind)
+
+
+def _known_split(name: str, options: DataOptions, source: Source) -> DataOptions:
+    """Return options that part the rows of a training again; another split would mix them."""
+    asked = parse_split(options.split) if options.split else source.split
+    seed = options.split_seed if options.split or options.split_seed else source.seed
+    split = "/".join(map(str, source.split))
+    if (asked, seed) != (source.split, source.seed):
+        raise UsageError(
+            f"{name} has the rows that the model was trained on, split {split} by the seed "
+            f"{source.seed}; with another split it would be tested on training rows: omit --split "
+            f"and --split-seed"
+        )
+    return replace(options, split=split, split_seed=source.seed)
 
 
 def _refuse(options: DataOptions, path: Path, what: str, *names: str) -> None:
@@ -257,7 +277,10 @@ def make_data(
     if set(parts) <= {"all", "train"}:
         rows = parts.get("all", parts.get("train"))
         assert rows is not None
-        same = known is not None and digest.hexdigest() == known.meaning.source.digest
+        source = Source() if known is None else known.meaning.source
+        same = bool(source.split) and source.digest == digest.hexdigest()
+        if same:
+            options = _known_split(name, options, source)
         if known is None or same:
             split = options.shares
             places = split_rows(rows.labels, options.shares, options.split_seed)
@@ -280,11 +303,8 @@ def make_data(
         part: _images(name, part, rows, meaning, bits) for part, rows in parts.items() if len(rows)
     }
     shape = next(iter(images.values())).shape
-    if known is not None and shape != known.shape:
-        raise DataMissing(
-            f"{name} has rows of {'×'.join(map(str, shape))}, but the model takes "
-            f"{'×'.join(map(str, known.shape))}"
-        )
+    if known is not None:
+        _check_shape(name, shape, known)
     said = _say(name, parts, meaning, shape, bits)
     return OwnData(name, meaning, bits, shape, images, said)
 
@@ -310,6 +330,7 @@ def _check_columns(name: str, rows: Rows, kind: str, known: Known) -> None:
         what = {"images": "images", "signals": "windows of a signal", "table": "columns"}
         raise DataMissing(f"{name} holds {what[kind]}, but the model takes {what[meaning.kind]}")
     if rows.values is not None:
+        _check_shape(name, rows.values.shape[1:], known)
         return
     wanted = {column.source: column.kind for column in meaning.columns}
     for column, found in wanted.items():
@@ -334,6 +355,15 @@ def _check_columns(name: str, rows: Rows, kind: str, known: Known) -> None:
                 f"{name} has a column {column!r}, with which the model was not trained; leave it "
                 f"out with --drop {column}"
             )
+
+
+def _check_shape(name: str, shape: tuple[int, ...], known: Known) -> None:
+    """Refuse rows of another size than those that a model takes."""
+    if shape != known.shape:
+        raise DataMissing(
+            f"{name} has rows of {'×'.join(map(str, shape))}, but the model takes "
+            f"{'×'.join(map(str, known.shape))}"
+        )
 
 
 def _images(name: str, part: str, rows: Rows, meaning: Meaning, bits: int) -> Images:

@@ -1,7 +1,6 @@
 """Rows of data as they were read: columns or arrays, and the name of each row's class."""
 
 import hashlib
-import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sbnn_hw.errors import DataMissing
+from sbnn_hw.netlist.meaning import hidden_in
 
 __all__ = ["FURTHEST", "LARGEST", "LONGEST", "Rows", "check_name", "label_texts"]
 
@@ -61,8 +61,8 @@ class Rows:
     def digest(self) -> str:
         """SHA-256 of all that the rows hold."""
         digest = hashlib.sha256()
-        arrays = {"": self.values} if self.values is not None else dict(self.columns)
-        for name, array in {**arrays, "label": self.labels}.items():
+        arrays = [("", self.values)] if self.values is not None else list(self.columns.items())
+        for name, array in (*arrays, ("label", self.labels)):
             digest.update(f"{name!r} {array.shape} {array.dtype.kind}\n".encode())
             # Texts by their content, however wide the array that holds them is.
             texts = array.dtype.kind == "U"
@@ -105,10 +105,7 @@ def check_name(text: str, where: str) -> None:
         raise DataMissing(f"{where} has no name; give it one")
     if len(text) > LONGEST:
         raise DataMissing(f"{where} has {len(text):,} characters; shorten it to {LONGEST}")
-    for character in text:
-        # What controls a terminal, half of a pair, or bytes that were no text.
-        if unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp"):
-            raise DataMissing(
-                f"{where} has the character U+{ord(character):04X}, which cannot be shown; "
-                f"rename it"
-            )
+    if letter := hidden_in(text):
+        raise DataMissing(
+            f"{where} has the character U+{ord(letter):04X}, which cannot be shown; rename it"
+        )

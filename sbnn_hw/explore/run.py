@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +38,8 @@ class Search:
     # As in training.
     validation: int
     threads: int
+    # How data of one's own are read: what was given of it.
+    data_options: dict[str, Any] = field(default_factory=dict)
 
     def facts(self) -> dict[str, Any]:
         """Return what all trials of a study have in common, in plain values."""
@@ -47,7 +49,12 @@ class Search:
             "seconds": self.seconds,
             "validation": self.validation,
             "space": self.space.plain(),
+            "data_options": {name: _plain(value) for name, value in self.data_options.items()},
         }
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
 
 
 def explore(
@@ -115,6 +122,7 @@ def _run(
             search.space,
             trial.suggest,
             data=search.data,
+            **search.data_options,
             epochs=search.epochs or MOST_EPOCHS,
             validation=search.validation,
             # The same images for all trials: an easy choice of them would win otherwise.

@@ -6,6 +6,7 @@ from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any, Protocol
 
+from sbnn_hw.data.options import DataOptions
 from sbnn_hw.errors import ModelRejected, UsageError
 from sbnn_hw.files import read_toml
 from sbnn_hw.train.catalogue import find_topology, is_backbone
@@ -15,7 +16,7 @@ __all__ = ["SHIPPED", "SPACES", "Choices", "Range", "Space", "Suggest", "load_sp
 
 SHIPPED = Path(__file__).with_name("space.toml")
 #: Other spaces of this package, by name.
-SPACES = {"pixels": SHIPPED.with_name("pixels.toml")}
+SPACES = {name: SHIPPED.with_name(f"{name}.toml") for name in ("pixels", "tables")}
 
 #: Thresholds of bytes that a thermometer may have.
 _MOST_LEVELS = 16
@@ -32,7 +33,7 @@ _NUMBERS: dict[str, tuple[type, float, float]] = {
     "score_fan_in": (int, 1, 10**6),
     "sparsity": (float, 0, 0.999999),
 }
-_ENCODERS = ("threshold", "thermometer", "learned", "integer")
+_ENCODERS = ("threshold", "thermometer", "learned", "quantile", "learned_quantile", "integer")
 _TEXTS = {"encoder": _ENCODERS, "method": METHODS}
 _TABLES = {
     "network": ("model", "depth", "width", "encoder", "level", "levels"),
@@ -42,6 +43,8 @@ _TABLES = {
 _NOT_HERE = {
     *("model", "data", "encoder", "thresholds", "ec", "method", "luts", "fan_in", "epochs"),
     *("validation", "validation_seed", "threads", "workers", "device", "start", "teacher", "width"),
+    # Data are read once.
+    *(field.name for field in fields(DataOptions)),
 }
 _DEFAULTS = {field.name: field.default for field in fields(TrainConfig)}
 _TRAINING = {

@@ -1,6 +1,7 @@
 """What the numbers at a network's two ends mean: classes, columns, and how to scale them."""
 
 import math
+import unicodedata
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -9,12 +10,26 @@ import numpy.typing as npt
 
 from sbnn_hw.errors import ModelRejected
 
-__all__ = ["Column", "Meaning", "Source"]
+__all__ = ["Column", "Meaning", "Source", "hidden_in"]
 
 Kind = Literal["images", "signals", "table"]
 
 #: Names longer than this, and more of them, are no names of classes or columns.
 _LONGEST, _MOST = 500, 1 << 20
+
+
+def hidden_in(text: str) -> str:
+    r"""Return the first character of a name that cannot be shown, or nothing.
+
+    It controls a terminal, is half of a pair, or stands for bytes that were no text.
+
+    Examples
+    --------
+    >>> hidden_in("naïve class"), hidden_in("red\x1b[31m")
+    ('', '\x1b')
+    """
+    hidden = ("Cc", "Cs", "Zl", "Zp")
+    return next((letter for letter in text if unicodedata.category(letter) in hidden), "")
 
 
 @dataclass(frozen=True)
@@ -80,6 +95,16 @@ class Source:
     label: str = ""
     dropped: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        shares = self.split or (1, 0, 1)
+        if len(shares) != 3 or min(shares) < 0 or not shares[0] or not shares[2]:
+            raise ModelRejected(
+                "Its split must be shares of training, validation and test rows, not "
+                f"{'/'.join(map(str, self.split))[:40]}"
+            )
+        if not 0 <= self.seed < 1 << 63:
+            raise ModelRejected(f"The seed of its split must not be negative, not {self.seed}")
+
 
 @dataclass(frozen=True)
 class Meaning:
@@ -139,7 +164,17 @@ def _texts(value: object) -> tuple[str, ...]:
     texts = tuple(_list(value))
     if not all(isinstance(text, str) and len(text) <= _LONGEST for text in texts):
         raise ModelRejected(f"Names of classes and columns must be texts of up to {_LONGEST}")
+    for text in texts:
+        _check_shown(text)
     return texts
+
+
+def _check_shown(text: str) -> None:
+    if letter := hidden_in(text):
+        raise ModelRejected(
+            f"Names of classes and columns must not have the character U+{ord(letter):04X}, which "
+            f"cannot be shown"
+        )
 
 
 def _fields(text: object, kind: type) -> dict[str, Any]:
@@ -149,7 +184,8 @@ def _fields(text: object, kind: type) -> dict[str, Any]:
         raise ModelRejected("Its names of classes or columns have unknown fields")
     values = dict(text)
     for name, value in values.items():
-        wanted = str(known[name].type)
+        wanted = getattr(known[name].type, "__name__", "")
+        wanted = str(known[name].type) if wanted == "tuple" else wanted
         if "float, ..." in wanted:
             values[name] = tuple(float(x) if type(x) is int else x for x in _list(value))
         elif "int, ..." in wanted:
@@ -164,6 +200,8 @@ def _fields(text: object, kind: type) -> dict[str, Any]:
             not isinstance(value, str) or len(value) > _LONGEST
         ):
             raise ModelRejected(f"{name} must be a text of up to {_LONGEST}")
+        elif wanted == "str":
+            _check_shown(value)
         elif wanted == "int" and type(value) is not int:
             raise ModelRejected(f"{name} must be an integer")
     return values
