@@ -125,7 +125,7 @@ def test_constraint_by_sparsity_share_or_bits(tmp_path, capsys, option):
         (["train", "--model", "sfc", "--data", "mnist", "--data-root", "nowhere", "--out", "a.pt"],
          5, "E: No MNIST data at nowhere/MNIST/raw/train-images-idx3-ubyte (point --data-root"),
         (["train", "--model", "sfc", "--data", "mnits", "--out", "a.pt"], 2,
-         "E: Data set must be one of digits, mnist,"),
+         "E: 'mnits' is neither a file or folder nor a data set (did you mean mnist?); data are one"),
         (["train", "--model", "digits", "--data", "digits", "--out", "blocked/a.pt"], 6,
          "E: Cannot write blocked/a.pt: "),
         (["train", "--model", "digits", "--data", "digits", "--batch", "5000", "--out", "a.pt"], 2,

@@ -258,8 +258,8 @@ for arguments in (
      "out with --drop a"), "a,class\n" + "".join(f"n{n},{n % 2}\n" for n in range(2000))),
     ("empty", "{} is empty; give a table with a row for each sample", ""),
     ("header_alone", "{} has a header and no rows; give a row for each sample", "age,class\n"),
-    ("no_such_label", "{} has no column 'klass' (--label); it has age, colour, income, class",
-     TABLE, ".csv", {"label": "klass"}),
+    ("no_such_label", ("{} has no column 'klass' (--label) (did you mean class?); it has age, "
+     "colour, income, class"), TABLE, ".csv", {"label": "klass"}),
     ("cut_short_gz", ("Cannot read {} (Compressed file ended before the end-of-stream marker was "
      "reached); save it again"), packed(TABLE * 50)[:-20], ".csv.gz"),
     ("no_gz", "Cannot read {} (Not a gzipped file (b'ag')); save it again", TABLE, ".csv.gz"),

@@ -881,7 +881,7 @@ def test_one_that_went_well_is_enough(tmp_path, space_file):
         (["--seconds", "nan"], 2, "--seconds must be between 0.001 and 1000000000, not nan"),
         (["--validation", "0"], 2, "--validation must be between 1 and"),
         (["--study", "a/b"], 2, "A study's name must be letters, digits, dots and dashes"),
-        (["--data", "nope"], 2, "Data set must be one of"),
+        (["--data", "nope"], 2, "'nope' is neither a file or folder nor a data set"),
         (["--storage", "nope://user:secret@host/x"], 2, "storage nope://… cannot be used:"),
         (["--storage", str(ROOT)], 2, "is a folder; name a file in it, or a database's URL"),
         (["--storage", str(ROOT / "README.md")], 2, "is not a study's storage"),

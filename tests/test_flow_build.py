@@ -510,7 +510,7 @@ def test_hardware_that_differs_ends_the_build(model, tmp_path, monkeypatch, caps
         (["--board", "icebreaker", "--clock", "1900"], 2, r".*1900.*"),
         (["--board", "arty_a7", "--levels", "0"], 2, r"Levels per stage must be 1 or more, not 0"),
         (["--board", "arty_a7", "--data", "mnist"], 1, r".* takes images of 4×4×1 in 3 classes.*"),
-        (["--board", "arty_a7", "--data", "cats"], 2, r"Data set must be one of .*"),
+        (["--board", "arty_a7", "--data", "cats"], 2, r"'cats' is neither a file or folder .*"),
     ],
 )
 def test_wrong_arguments_are_one_sentence(model, tmp_path, capsys, arguments, code, words):

@@ -219,3 +219,18 @@ def test_pictures_of_every_size_get_a_model_that_can_be_made(side):
     config = train.TrainConfig(data="arrays", **chosen)
     model = train.build_model(config.model_config(data.shape, data.classes))
     assert model.eval()(torch.zeros(1, 1, side, side)).shape == (1, 2)
+
+
+@pytest.mark.parametrize("luts", [0, -5])
+def test_a_budget_of_no_tables_is_refused_before_a_model_is_chosen(luts):
+    data = from_arrays(np.zeros((40, 20, 20), np.uint8), np.arange(40) % 2)
+    with pytest.raises(SbnnError, match=rf"^--luts must be 1 or more, not {luts}$"):
+        choose_defaults(data, {"luts": luts})
+
+
+def test_small_data_are_trained_by_one_thread_unless_told():
+    few = from_arrays(np.zeros((40, 20, 20), np.uint8), np.arange(40) % 2)
+    many = from_arrays(np.zeros((22_000, 31, 31), np.uint8), np.arange(22_000) % 2)
+    assert choose_defaults(few, {})["threads"] == 1
+    assert "threads" not in choose_defaults(few, {"threads": 2})
+    assert "threads" not in choose_defaults(many, {})

@@ -16,6 +16,8 @@ __all__ = ["cap_of_scores", "choose_defaults", "choose_method", "share_of_ones",
 _LUTS = {"images": 2000, "signals": 2000, "table": 1000}
 #: … and for each class at least.
 _EACH = 100
+#: Values of all training rows below which several threads wait for each other more than they help.
+_SMALL = 1 << 24
 #: Steps of the optimiser that a run takes, about; an epoch is never shorter than one.
 _STEPS = {"images": 6000, "signals": 6000, "table": 9000}
 #: Shares of the tables for neurons and for scores of a table's network; comparisons take the rest.
@@ -50,7 +52,11 @@ def tell(chosen: dict[str, Any]) -> str:
 def choose_defaults(data: OwnData, given: dict[str, Any]) -> dict[str, Any]:
     """Return the choices that were not made, for these data and those that were."""
     kind, rows = data.meaning.kind, len(data.load("train"))
+    if int(given.get("luts", 1)) < 1:
+        raise UsageError(f"--luts must be 1 or more, not {given['luts']}")
     chosen: dict[str, Any] = {}
+    if rows * math.prod(data.shape) < _SMALL:
+        chosen["threads"] = 1
     if "method" not in given and "ec" not in given:
         chosen["method"] = "luts"
     method = {**chosen, **given}.get("method", "penalty")

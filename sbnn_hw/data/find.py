@@ -80,6 +80,20 @@ def find_data(
                     f"nothing; omit it"
                 )
         return DATASETS[name] if name in DATASETS else open_known(name, root, known)
-    near = difflib.get_close_matches(name, [*DATASETS, *KNOWN], 1)
+    near = difflib.get_close_matches(name, [*DATASETS, *KNOWN, *_beside(name)], 1)
     hint = f" (did you mean {near[0]}?)" if near else ""
-    raise UsageError(f"Data set must be one of {KINDS}, not {name!r}{hint}")
+    what = (
+        "is neither a folder, nor an .npz file or a table by its ending"
+        if Path(name).exists()
+        else f"is neither a file or folder nor a data set{hint}"
+    )
+    raise UsageError(f"{name!r} {what}; data are one of {KINDS}")
+
+
+def _beside(name: str) -> list[str]:
+    """Return what lies where a place was looked for, as it would be named."""
+    folder = Path(name).parent
+    try:
+        return [str(folder / each.name) for each in folder.iterdir()]
+    except (OSError, ValueError):
+        return []

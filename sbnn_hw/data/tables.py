@@ -1,6 +1,7 @@
 """Tables: CSV and TSV, compressed or not, and Parquet."""
 
 import csv
+import difflib
 import gzip
 import io
 import math
@@ -100,7 +101,9 @@ def _find(asked: str, header: Sequence[str], path: Path, option: str) -> str:
         return asked
     if asked.isascii() and asked.isdigit() and 1 <= int(asked[:9]) <= len(header):
         return header[int(asked) - 1]
-    raise UsageError(f"{path} has no column {asked!r} ({option}); it has {shown}")
+    near = difflib.get_close_matches(asked, header, 1)
+    hint = f" (did you mean {near[0]}?)" if near else ""
+    raise UsageError(f"{path} has no column {asked!r} ({option}){hint}; it has {shown}")
 
 
 # Columns
