@@ -69,7 +69,7 @@ def absorb_encode(encode: Encode, edge: Edge, before: Constants) -> Encode:
     if not known.any():
         return found
     ends = np.where(value > 0, edge.low, edge.high + 1)
-    flips = None if encode.flips is None else encode.flips & ~known
+    flips = None if encode.flips is None else np.where(known, False, encode.flips)
     return Encode(np.where(known, ends, thresholds), flips)
 
 

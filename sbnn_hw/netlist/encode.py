@@ -93,7 +93,8 @@ class Encode(Operation):
         """Return the values of which a bit is wanted that is not always the same."""
         varies = (self.thresholds > edge.low) & (self.thresholds <= edge.high)
         bits = wanted.reshape(*edge.shape, self.thresholds.shape[1])
-        return ((bits & varies).any(axis=-1),)
+        values: Mask = np.any(bits & varies, axis=-1)
+        return (values,)
 
     def simplified(self, edge: Edge) -> Self:
         """Return the form with thresholds within reach, in which no constant bit is flipped.
