@@ -373,5 +373,7 @@ def test_own_layers_have_no_integer_streams():
 def test_a_shift_below_that_of_slopes_is_refused():
     model, config, _ = random_model(random.Random(1), "reactnet18")
     model.layer1[0].bn.affine.shift.fill_(3)
-    with pytest.raises(ModelRejected, match=r"^Layer layer1: its shift of 3 is less than that of"):
+    with pytest.raises(
+        ModelRejected, match=r"^Layer layer1\.0: its shift of 3 is less than that of"
+    ):
         fold_model(model, config.shape)

@@ -118,8 +118,8 @@ def fold_model(
         Its ``network`` computes with integers alone.
     """
     modules = flat_modules(model)
-    if isinstance(model, nn.Sequential) and has_integers(model):
-        network, reports, stages = fold_streams(model, shape, drop_unread=drop_unread)
+    if has_integers(model):
+        network, reports, stages = fold_streams(modules, shape, drop_unread=drop_unread)
         return Folded(network, tuple(reports), stages)
     _refuse_real_values(model)
     return _Fold(modules, shape).run(drop_unread)

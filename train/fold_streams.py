@@ -58,13 +58,13 @@ Int = npt.NDArray[np.int64]
 
 @torch.no_grad()
 def fold_streams(
-    model: nn.Sequential, shape: tuple[int, int, int], *, drop_unread: bool
+    modules: list[tuple[str, nn.Module]], shape: tuple[int, int, int], *, drop_unread: bool
 ) -> tuple[Network, list[LayerReport], dict[str, str]]:
-    """Return the network of a model, reports, and the module whose output each stage has."""
+    """Return the network of modules, reports, and the module whose output each stage has."""
     fold = _Fold(shape)
     at = fold.assembler.input
     sums: Summed | None = None
-    for name, module in model.named_children():
+    for name, module in modules:
         with naming(f"Layer {name}: "):
             if isinstance(module, RawPixels | ClassNorm):
                 continue  # what they do is in the integers of the layer behind them
@@ -72,9 +72,6 @@ def fold_streams(
                 sums = fold.sums(name, module, at)
             elif isinstance(module, StreamNorm) and sums is not None:
                 at = fold.affine(f"{name}.affine", module.affine, sums)
-            elif isinstance(module, nn.Sequential):
-                for number, block in module.named_children():
-                    at = fold.block(f"{name}.{number}", block, at)
             elif isinstance(module, IntegerLinear):
                 at = fold.scores(name, module, at)
             elif isinstance(module, nn.MaxPool2d | MeanOfMap | nn.Flatten):
@@ -83,8 +80,8 @@ def fold_streams(
                 at = fold.block(name, module, at)
     network = fold.assembler.finish_streams(drop=drop_unread)
     kept = {stage.name for stage in network.stages}
-    modules = {stage: module for stage, module in fold.modules.items() if stage in kept}
-    return network, fold.assembler.reports, modules
+    outputs = {stage: module for stage, module in fold.modules.items() if stage in kept}
+    return network, fold.assembler.reports, outputs
 
 
 class _Fold:
