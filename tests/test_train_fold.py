@@ -15,6 +15,7 @@ from torch import nn
 from sbnn_hw.errors import ModelRejected
 from sbnn_hw.netlist import Layer, Network
 from sbnn_hw.train import fold_model
+from sbnn_hw.train.fold import flat_modules
 from sbnn_hw.train.fold_check import check_fold
 from sbnn_hw.train.layers import (
     InputEncoder,
@@ -31,9 +32,11 @@ def differences(model, network, modules, pixels):
     outcome = network.compute(pixels, keep=tuple(modules))
     absent = {stage.name: set(stage.absent.tolist()) for stage in network.stages}
     wrong = 0
+    names = [name for name, _ in flat_modules(model)]
     for image in range(len(pixels)):
         signs, scores = oracle.run(model, pixels[image])
-        for name, index in modules.items():
+        for name, module in modules.items():
+            index = names.index(module)
             if index not in signs:
                 continue
             want = signs[index]

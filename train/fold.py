@@ -17,6 +17,7 @@ from sbnn_hw.netlist import Edge, Encode, Flatten, MaxPool2d, Network, Taps, Win
 from sbnn_hw.train.blocks import BiRealBlock, IRNetBlock, ReActBlock, ReActMobileBlock, XnorBlock
 from sbnn_hw.train.checkpoint import Checkpoint, load_checkpoint
 from sbnn_hw.train.exact import has_integers
+from sbnn_hw.train.fold_streams import fold_streams
 from sbnn_hw.train.layers import (
     InputEncoder,
     SignActivation,
@@ -50,8 +51,8 @@ class Folded:
     network: Network
     #: What was found in each layer.
     reports: tuple[LayerReport, ...]
-    #: The index of the module whose output has the bits of a stage, by the stage's name.
-    modules: dict[str, int]
+    #: The module whose output has the bits, or the integers, of a stage, by the stage's name.
+    modules: dict[str, str]
 
 
 def flat_modules(model: nn.Module) -> list[tuple[str, nn.Module]]:
@@ -102,12 +103,14 @@ def fold_model(
     Parameters
     ----------
     model : nn.Sequential
-        The model, in evaluation mode, from an :class:`InputEncoder` to the scores.
+        The model, in evaluation mode, from an :class:`InputEncoder` to the scores; or a residual
+        network with integer streams.
     shape : tuple of int
         Height, width and channels of the images.
     drop_unread : bool
         Remove neurons that nothing reads. Otherwise they keep their taps, so that every hidden bit
-        of the model can be compared.
+        of the model can be compared. A network with integer streams is then not brought into its
+        one form either: it has a stage for each stream of the model.
 
     Returns
     -------
@@ -115,6 +118,9 @@ def fold_model(
         Its ``network`` computes with integers alone.
     """
     modules = flat_modules(model)
+    if has_integers(model):
+        network, reports, stages = fold_streams(modules, shape, drop_unread=drop_unread)
+        return Folded(network, tuple(reports), stages)
     _refuse_real_values(model)
     return _Fold(modules, shape).run(drop_unread)
 
@@ -122,6 +128,11 @@ def fold_model(
 def check_modules(model: nn.Module) -> None:
     """Refuse a model with modules that are folded nowhere, by the first of them."""
     modules = flat_modules(model)
+    if has_integers(model):
+        raise ModelRejected(
+            "The model has integer streams, which are trained by the name of the model "
+            "(`sbnn-hw train --model`)"
+        )
     _refuse_real_values(model)
     if not modules or not isinstance(modules[0][1], InputEncoder):
         first = type(modules[0][1]).__name__ if modules else "nothing"
@@ -148,11 +159,6 @@ def _refuse_real_values(model: nn.Module) -> None:
     named = list(model.named_modules())
     # `info` counts backbones as they are, and all else as the netlist that there is none of.
     backbone = any(isinstance(module, _BLOCKS) for _, module in named)
-    if has_integers(model):
-        raise ModelRejected(
-            "The network has integer streams, from which no hardware is generated yet (evaluate "
-            "with --using torch, count with info)"
-        )
     cure = (
         "make its streams integers with `sbnn-hw quantise` before it is built (evaluate with "
         "--using torch, count with info)"
@@ -170,19 +176,15 @@ def _refuse_real_values(model: nn.Module) -> None:
 
 class _Fold:
     def __init__(self, modules: list[tuple[str, nn.Module]], shape: tuple[int, int, int]) -> None:
-        self.modules = [
-            (index, name, module)
-            for index, (name, module) in enumerate(modules)
-            if not isinstance(module, _NOTHING)
-        ]
-        encoder = self.modules[0][2] if self.modules else None
+        self.modules = [pair for pair in modules if not isinstance(pair[1], _NOTHING)]
+        encoder = self.modules[0][1] if self.modules else None
         bits = encoder.most.bit_length() if isinstance(encoder, InputEncoder) else 8
         self.assembler = Assembler(Edge.of_bits(shape, bits, scan="raster"))
         #: What the last stage hands on.
         self.at = self.assembler.input
         #: The map that the last flatten read, as torch orders it: (channels, height, width).
         self.flattened: tuple[int, int, int] | None = None
-        self.outputs: dict[str, int] = {}
+        self.outputs: dict[str, str] = {}
         self.numbers: dict[str, int] = {}
 
     def name(self, kind: str) -> str:
@@ -191,23 +193,23 @@ class _Fold:
 
     def run(self, drop_unread: bool) -> Folded:
         at = 0
-        if not self.modules or not isinstance(self.modules[0][2], InputEncoder):
-            first = type(self.modules[0][2]).__name__ if self.modules else "nothing"
+        if not self.modules or not isinstance(self.modules[0][1], InputEncoder):
+            first = type(self.modules[0][1]).__name__ if self.modules else "nothing"
             raise ModelRejected(f"The first layer must be an InputEncoder, not {first}")
         while at < len(self.modules):
-            index, name, module = self.modules[at]
+            name, module = self.modules[at]
             at += 1
             if isinstance(module, InputEncoder):
-                if index != self.modules[0][0]:
+                if at > 1:
                     raise ModelRejected(f"Layer {name}: an InputEncoder must be the first layer")
-                self._encoder(module, index)
+                self._encoder(module, name)
             elif isinstance(module, nn.Flatten):
                 self._flatten(name, module)
             elif isinstance(module, nn.MaxPool2d):
                 stage = self.name("pool")
                 with naming(f"Layer {name}: "):
                     self._pool(stage, module, np.zeros(self.at.edge.channels, bool))
-                self.outputs[stage] = index
+                self.outputs[stage] = name
             elif isinstance(module, SparseBinaryLayer):
                 at = self._layer(at, name, module)
             else:
@@ -215,13 +217,13 @@ class _Fold:
         network = self.assembler.finish(drop=drop_unread)
         return Folded(network, tuple(self.assembler.reports), self.outputs)
 
-    def _encoder(self, module: InputEncoder, index: int) -> None:
+    def _encoder(self, module: InputEncoder, name: str) -> None:
         if module.kind == "integer":
             return  # the first layer adds up the pixels themselves
         channels = self.at.edge.channels
         thresholds = np.array(module.table(channels), np.int64)
         self.at = self.assembler.add("encode", Encode(thresholds), self.at)
-        self.outputs["encode"] = index
+        self.outputs["encode"] = name
 
     def _flatten(self, name: str, module: nn.Flatten) -> None:
         if module.start_dim != 1 or module.end_dim not in (-1, 3):
@@ -240,7 +242,7 @@ class _Fold:
         norm: nn.Module | None = None
         pools: list[tuple[str, nn.MaxPool2d, bool]] = []
         end = at
-        for _, other, module in self.modules[at:]:
+        for other, module in self.modules[at:]:
             end += 1
             if isinstance(module, NORMS) and norm is None:
                 norm, norm_name = module, other

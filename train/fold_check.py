@@ -1,6 +1,8 @@
 """Does the integer network say what the trained model says? Every hidden bit, every image.
 
-The model is evaluated in double precision, layer by layer. Where a pre-activation comes within
+A model with integer streams computes with integers, in double precision, which has them exactly:
+every value of every stream, every bit and every score is compared as it is. Any other
+model is evaluated in double precision, layer by layer. Where a pre-activation comes within
 1e-9 of zero, doubles may be wrong about its sign: rational arithmetic on the stored numbers
 decides, straight from the definition (batch norm of Σ w·x), not by the fold's formulas.
 """
@@ -16,6 +18,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sbnn_hw.fold.exact import compare_with_root
+from sbnn_hw.netlist import Encode, Layer
+from sbnn_hw.train.exact import has_integers
 from sbnn_hw.train.fold import NORMS, Folded, flat_modules, norm_values
 from sbnn_hw.train.layers import (
     SignActivation,
@@ -28,6 +32,8 @@ __all__ = ["FoldCheck", "check_fold"]
 
 #: Pre-activations closer to zero than this are decided by rationals.
 CLOSE = 1e-9
+# Images whose streams are compared at a time: all of them are held.
+_FEW = 50
 
 
 @dataclass
@@ -35,13 +41,14 @@ class FoldCheck:
     """What the comparison of a model and its network found.
 
     ``bits`` counts the hidden bits that were compared, those of the encoder and of neurons that
-    are not built left out. ``close`` lists (stage, image, index) of the pre-activations, and of
-    the images whose two best scores, rationals decided, and whether doubles had them right;
-    ``first`` is the first mismatch.
+    are not built left out, and ``values`` the integers of streams and scores. ``close`` lists
+    (stage, image, index) of the pre-activations, and of the images whose two best scores, rationals
+    decided, and whether doubles had them right; ``first`` is the first mismatch.
     """
 
     images: int = 0
     bits: int = 0
+    values: int = 0
     mismatches: int = 0
     class_mismatches: int = 0
     first: str | None = None
@@ -49,7 +56,7 @@ class FoldCheck:
 
     @property
     def exact(self) -> bool:
-        """Whether every hidden bit and every class agreed."""
+        """Whether every hidden bit, every value and every class agreed."""
         return self.images > 0 and not self.mismatches and not self.class_mismatches
 
 
@@ -58,6 +65,10 @@ def check_fold(
 ) -> FoldCheck:
     """Compare a model and its network on images (count, height, width, channels)."""
     result = FoldCheck()
+    if has_integers(model):
+        for start in range(0, len(pixels), _FEW):
+            _check_streams(model, folded, pixels[start : start + _FEW], start, result)
+        return result
     exact = copy.deepcopy(model).double().eval()
     for start in range(0, len(pixels), chunk):
         _check_chunk(exact, model, folded, pixels[start : start + chunk], start, result)
@@ -73,7 +84,8 @@ def _check_chunk(
     start: int,
     result: FoldCheck,
 ) -> None:
-    stage_of = {index: name for name, index in folded.modules.items()}
+    names = [name for name, _ in flat_modules(model)]
+    stage_of = {names.index(module): stage for stage, module in folded.modules.items()}
     outcome = folded.network.compute(pixels, keep=tuple(folded.modules))
     absent = {stage.name: stage.absent for stage in folded.network.stages}
     x = torch.from_numpy(np.array(pixels.transpose(0, 3, 1, 2))).double()
@@ -104,13 +116,57 @@ def _check_chunk(
         winner = run.best_class(image)
         result.close.append(("scores", start + image, (winner,), bool(classes[image] == winner)))
         classes[image] = winner
-    wrong = np.flatnonzero(classes != outcome.classes)
+    _compare_classes(classes, outcome.classes, start, result)
+
+
+def _compare_classes(
+    want: np.ndarray[Any, Any], got: np.ndarray[Any, Any], start: int, result: FoldCheck
+) -> None:
+    wrong = np.flatnonzero(want != got)
     result.class_mismatches += len(wrong)
     if len(wrong) and result.first is None:
         result.first = (
-            f"image {start + wrong[0]}: model says {classes[wrong[0]]}, netlist says "
-            f"{outcome.classes[wrong[0]]}"
+            f"image {start + wrong[0]}: model says {want[wrong[0]]}, netlist says {got[wrong[0]]}"
         )
+
+
+@torch.no_grad()
+def _check_streams(
+    model: nn.Module, folded: Folded, pixels: np.ndarray[Any, Any], start: int, result: FoldCheck
+) -> None:
+    network = folded.network
+    outcome = network.compute(pixels, keep=tuple(folded.modules))
+    seen: dict[str, Tensor] = {}
+
+    def keep(name: str) -> Any:
+        return lambda module, inputs, output: seen.update({name: output})
+
+    hooks = [
+        model.get_submodule(name).register_forward_hook(keep(name))
+        for name in folded.modules.values()
+    ]
+    try:
+        scores = model(torch.from_numpy(np.array(pixels.transpose(0, 3, 1, 2))))
+    finally:
+        for hook in hooks:
+            hook.remove()
+    # What nothing reads may be left out; then only what is read is compared.
+    whole = not any(len(stage.absent) for stage in network.stages)
+    for number, stage in enumerate(network.stages):
+        if stage.name not in folded.modules:
+            continue
+        x = seen[folded.modules[stage.name]].numpy()
+        want = x.transpose(0, 2, 3, 1) if x.ndim == 4 else x
+        bits = isinstance(stage.operation, Encode | Layer)
+        read = np.ones(want.shape[1:], bool) if whole else network.read[number]
+        different = ((want > 0) if bits else want) != outcome.values[stage.name]
+        _note(stage.name, different & read, start, result)
+        if bits:
+            result.bits += len(pixels) * int(read.sum())
+        else:
+            result.values += len(pixels) * int(read.sum())
+    result.images += len(pixels)
+    _compare_classes(scores.argmax(1).numpy(), outcome.classes, start, result)
 
 
 def _compare(
@@ -129,6 +185,11 @@ def _compare(
     if name != "encode":
         built = different.shape[-1] - len(absent[name])
         result.bits += different[..., 0].size * built
+    _note(name, different, start, result)
+
+
+def _note(name: str, different: np.ndarray[Any, Any], start: int, result: FoldCheck) -> None:
+    """Count the values of a stage that differ."""
     count = int(different.sum())
     result.mismatches += count
     if count and result.first is None:

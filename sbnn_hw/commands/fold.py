@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", metavar="NETLIST", type=Path, required=True, help="netlist to write (.sbnn)"
     )
-    add_data(parser, "also compare every hidden bit with torch on these test images")
+    add_data(parser, "also compare every bit and stream value with torch on these test images")
     add_json(parser)
 
 
@@ -104,9 +104,13 @@ def run(args: argparse.Namespace) -> None:
             f"{report.constants:>9,} {report.absent:>7,}"
         )
     if check:
+        values = f", {check['values']:,} values of streams" if check["values"] else ""
+        close = (
+            "all integers" if values else f"{len(check['close'])} close calls decided by rationals"
+        )
         print(
-            f"agreement    {check['bits']:,} hidden bits and {check['images']:,} classes are "
-            f"those of torch ({len(check['close'])} close calls decided by rationals)"
+            f"agreement    {check['bits']:,} hidden bits{values} and {check['images']:,} classes "
+            f"are those of torch ({close})"
         )
 
 

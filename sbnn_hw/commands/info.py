@@ -81,7 +81,7 @@ def _print_backbone(summary: dict[str, Any]) -> None:
             f"integers     streams of {summary['stream_bits']} bits; what is called real has "
             f"integer weights of {summary['weight_bits'] or 8}"
         )
-        print("hardware     none yet: integer streams cannot be folded")
+        print("hardware     none yet; the netlist that `sbnn-hw fold` writes has its own counts")
     else:
         print("hardware     none yet: real-valued layers cannot be folded")
     print()

@@ -14,25 +14,30 @@ import numpy as np
 import numpy.typing as npt
 
 from sbnn_hw.errors import ModelRejected
+from sbnn_hw.fold.constants import absorb_affine, absorb_encode, absorb_scores, absorb_sums
 from sbnn_hw.fold.exact import Norm, Problem, Solution, align_scores, solve
 from sbnn_hw.fold.unread import drop_unread
 from sbnn_hw.netlist import (
     INPUT,
+    Affine,
     Constants,
     Conv2d,
     Edge,
+    Encode,
     Layer,
     Linear,
     Network,
     Operation,
     Scores,
     Stage,
+    Sums,
     Taps,
     Window,
 )
+from sbnn_hw.netlist.layer import Tapped
 from sbnn_hw.netlist.layer_form import canonical_layer
 
-__all__ = ["Assembler", "Handle", "LayerReport", "Trained"]
+__all__ = ["Assembler", "Handle", "LayerReport", "Summed", "Trained"]
 
 Int = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]
@@ -47,6 +52,15 @@ class Handle:
     edge: Edge
     #: The channels that always have the same value.
     constants: Constants
+
+
+@dataclass(frozen=True, eq=False)
+class Summed:
+    """Sums that stand for others: V = factor·value + moved, which has a number for each channel."""
+
+    handle: Handle
+    factor: int
+    moved: Int
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -203,6 +217,51 @@ class Assembler:
         self.reports.append(LayerReport(name, 0, 0, 0, 0, 0, int(before.known.sum())))
         return handle
 
+    # Integer streams
+
+    def sums(self, source: Handle, name: str, sums: Sums) -> Summed:
+        """Add sums; those of constants are not built, but said."""
+        made, moved = absorb_sums(sums, source.edge, source.constants)
+        counts = {"ones": sums.connections, "kernels": sums.kernels()}
+        if sums.weights is not None:
+            counts = {}
+        return Summed(self.add(name, made, source, **counts), 1, moved)
+
+    def affine(self, name: str, affine: Affine, sums: Summed, *joined: Handle) -> Handle:
+        """Add an affine of sums, as what they stand for, and of a stream that joins them."""
+        first, *others = affine.multipliers
+        affine = replace(
+            affine,
+            multipliers=np.array([first * sums.factor, *others]),
+            offsets=affine.offsets + first * sums.moved,
+        )
+        sources = (sums.handle, *joined)
+        absorbed = absorb_affine(affine, *(source.constants for source in sources))
+        return self.add(name, absorbed, *sources)
+
+    def signs(self, name: str, thresholds: Int, sums: Summed, flips: Bool | None = None) -> Handle:
+        """Add the bits [V ≥ threshold] of sums, or of a stream: a threshold for each channel."""
+        source = sums.handle
+        # The least value for which factor·value + moved reaches the threshold.
+        least = -((sums.moved - thresholds) // sums.factor)
+        encode = Encode(least[:, None], None if flips is None else flips[:, None])
+        return self.add(name, absorb_encode(encode, source.edge, source.constants), source)
+
+    def weighted_scores(self, source: Handle, name: str, scores: Scores) -> Handle:
+        """Add class scores with weights."""
+        return self.add(name, absorb_scores(scores, source.constants), source)
+
+    def finish_streams(self, *, drop: bool = True) -> Network:
+        """Return a network of integer streams in its one form, without what nothing reads.
+
+        Otherwise it has every stage that was added, with all its channels.
+        """
+        network = Network(self._input, tuple(self._stages))
+        if drop:
+            network = drop_unread(network.canonical).canonical
+        self.reports = _reports(network)
+        return network
+
     def finish(self, *, drop: bool = True) -> Network:
         """Return the network; neurons that nothing reads lose their taps unless told otherwise."""
         network = Network(self._input, tuple(self._stages))
@@ -212,6 +271,31 @@ class Assembler:
         absent = {stage.name: len(stage.absent) for stage in network.stages}
         self.reports = [replace(r, absent=absent.get(r.name, 0)) for r in self.reports]
         return network
+
+
+def _reports(network: Network) -> list[LayerReport]:
+    """Return what is to say of the layers of a complete network, whose thresholds are stored."""
+    known = {INPUT: Constants.none(network.input.channels)}
+    reports = []
+    for number, stage in enumerate(network.stages):
+        before = [known[source] for source in stage.sources]
+        known[number] = stage.operation.constants(*before, *network.edges_into(number))
+        if isinstance(stage.operation, Tapped):
+            constant = known[number].known.copy()
+            constant[stage.absent] = False
+            reports.append(
+                LayerReport(
+                    stage.name,
+                    stage.operation.xi,
+                    stage.operation.k,
+                    decisions=0,
+                    rationals=0,
+                    constants=int(constant.sum()),
+                    fixed_inputs=int(before[0].known.sum()),
+                    absent=len(stage.absent),
+                )
+            )
+    return reports
 
 
 def _unfolded(taps: Taps) -> dict[str, Any]:

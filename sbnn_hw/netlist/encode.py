@@ -89,6 +89,13 @@ class Encode(Operation):
         known: Mask = always | (high < self.thresholds)
         return Constants(known.ravel(), (always ^ flips).astype(np.int64).ravel())
 
+    def reads(self, wanted: Mask, edge: Edge) -> tuple[Mask]:
+        """Return the values of which a bit is wanted that is not always the same."""
+        varies = (self.thresholds > edge.low) & (self.thresholds <= edge.high)
+        bits = wanted.reshape(*edge.shape, self.thresholds.shape[1])
+        values: Mask = np.any(bits & varies, axis=-1)
+        return (values,)
+
     def simplified(self, edge: Edge) -> Self:
         """Return the form with thresholds within reach, in which no constant bit is flipped.
 
