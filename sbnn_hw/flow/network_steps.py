@@ -72,7 +72,9 @@ def fold(flow: Flow) -> tuple[Network, str | None]:
         "model": file_digest(model),
         "kind": kind,
         "code": code_digest(
-            "sbnn_hw.netlist", *_OPENERS.get(kind, ()), alone=(__name__, "sbnn_hw.models")
+            *("sbnn_hw.netlist", *_OPENERS.get(kind, ())),
+            # Which data sets have names is asked too; how they are read is not.
+            alone=(__name__, "sbnn_hw.models", "sbnn_hw.data.find"),
         ),
         "torch": flow.tools.get("torch"),
         "onnx": flow.tools.get("onnx"),
