@@ -24,7 +24,7 @@ def run(args: argparse.Namespace) -> None:
     for title, entries in (
         ("Models", models),
         ("Your own, for example", FORMS),
-        ("Backbones, which can be trained and counted but not built yet", BACKBONES),
+        ("Backbones, which are built from integer streams only (--stream-bits, or `quantise`)", BACKBONES),
         ("Recipes", recipes),
     ):
         print(f"{title}:")
