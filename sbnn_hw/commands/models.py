@@ -24,7 +24,10 @@ def run(args: argparse.Namespace) -> None:
     for title, entries in (
         ("Models", models),
         ("Your own, for example", FORMS),
-        ("Backbones, which are built from integer streams only (--stream-bits, or `quantise`)", BACKBONES),
+        (
+            "Backbones, which are built from integer streams only (--stream-bits, or `quantise`)",
+            BACKBONES,
+        ),
         ("Recipes", recipes),
     ):
         print(f"{title}:")
