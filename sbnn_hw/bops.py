@@ -119,6 +119,11 @@ class NetworkCount:
         return sum(int(getattr(each, field, 0)) for each in counted)
 
     @property
+    def by_connections(self) -> int:
+        """Operations of layers whose weights are bits: what handshakes and connections measure."""
+        return sum(layer.sparse + layer.additions for layer in self.layers)
+
+    @property
     def density(self) -> float:
         """U/N as trained."""
         return self.total("ones") / max(1, self.total("weights"))
@@ -221,6 +226,7 @@ def summarise(network: Network) -> dict[str, Any]:
         "connections": network.connections,
         "neurons": counts.total("neurons"),
         "bops": {field: counts.total(field) for field in (*bops, "multiplications")},
+        "by_connections": counts.by_connections,
         "kernels": asdict(counts.kernels) if counts.kernels else None,
         "stages": [
             {"name": s.name, "kind": s.operation.kind, "sources": list(s.sources)}

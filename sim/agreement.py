@@ -123,7 +123,7 @@ class Agreement:
             **{key: value for key, value in asdict(self).items() if key != "classes"},
             "bops": {
                 "measured": sum(each["measured"] for each in self.operations.values()),
-                "static": counts.total("sparse") + counts.total("additions"),
+                "static": counts.by_connections,
                 "dense": counts.total("dense"),
                 # The paper's estimate: as many operations as there are ones, and no q.
                 "paper": round(counts.density * counts.total("binary_macs")),

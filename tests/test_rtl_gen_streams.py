@@ -223,6 +223,8 @@ def test_every_value_of_a_residual_network_agrees(family):
     assert steady.differences == stalled.differences == []
     assert (steady.latency, steady.interval) == (made.design.latency, made.design.interval)
     assert steady.operations_equal
+    told = steady.to_dict(network, made.design)["bops"]
+    assert told["measured"] == told["static"]
     seen = [stage for stage in made.design.stages if stage.payload]
     assert {"sums", "affine"} <= {stage.kind for stage in seen}
     assert any(stage.signed and stage.value_bits > 2 for stage in seen)

@@ -102,7 +102,7 @@ def _gather(plan: Plan, built: Built, steps: Steps, tools: dict[str, str]) -> Re
             names=network.meaning.classes if network.meaning else None,
         ),
         bops=schema.Operations(
-            static=counts["bops"]["sparse"] + counts["bops"]["additions"],
+            static=counts["by_connections"],
             measured=verdict["bops"]["measured"] if verdict else None,
             dense=counts["bops"]["dense"],
             paper=round(counts["density"] * counts["bops"]["binary_macs"]),
