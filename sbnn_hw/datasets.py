@@ -98,7 +98,7 @@ class Dataset:
     def open(
         self, split: Split, root: str | Path | None = None
     ) -> tuple[Images | ImageFolder, int]:
-        """Return one split, in whichever form it is had, and the number of classes."""
+        """Return one split in the form in which it is stored, and the number of classes."""
         if self.classes is not None:
             return self.load(split, root), self.classes
         images = self.read(default_root() if root is None else Path(root), split)

@@ -201,7 +201,7 @@ def test_a_skip_over_two_windows_is_two_rows_and_two_pixels_long():
 def simulated_join(queues, arrivals, *, odds=1.0, seed=0, resets=()):
     """Send numbers through a join; return what it gives when, and which queues are too short.
 
-    A reset comes in some cycles; numbers then start anew.
+    A reset comes in some cycles; numbers then start again.
     """
     core = core_of(Join(queues))
     module = core.elaborate(None)

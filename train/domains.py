@@ -63,7 +63,7 @@ def closed_form(latent: Tensor, signs: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class Domain(nn.Module):
-    """What a layer's signs become. Subclasses say how τ and φ are had."""
+    """What a layer's signs become. Subclasses say where τ and φ come from."""
 
     name: str
     signed = False

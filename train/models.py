@@ -76,7 +76,7 @@ class ModelConfig:
     #: and else −1.
     padding_value: int | None = None
     width: float = 1.0
-    #: How the batch norm's scale is had; empty chooses ``alternating`` for the domain `zero`,
+    #: Where the batch norm's scale comes from; empty chooses ``alternating`` for the domain `zero`,
     #: which needs neurons of both polarities, else ``learned``.
     norm_scale: str = ""
     offset_bits: int = 4

@@ -10,7 +10,7 @@ from sbnn_hw.train.parallel import all_sum, world_size
 
 __all__ = ["SCALES", "BatchNorm", "recompute_statistics"]
 
-#: How the scale g is had: learned; fixed at +1; or fixed at ±1, alternating by neuron, which
+#: Where the scale g comes from: learned; fixed at +1; or fixed at ±1, alternating by neuron, which
 #: gives the domain `zero` neurons of both polarities.
 SCALES = ("learned", "unit", "alternating")
 
@@ -118,7 +118,7 @@ def recompute_statistics(
     model : nn.Module
         The model, whose batch norms are changed in place.
     batches : callable
-        Returns the training images anew each time it is called, in batches.
+        Returns the training images, in batches, each time it is called.
     kinds : tuple of type
         The classes that are batch norms; otherwise ours and PyTorch's.
     room : int

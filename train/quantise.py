@@ -139,7 +139,7 @@ def _copy(given: nn.Module, model: nn.Module) -> dict[str, float]:
         values[f"{name}.domain.xi"] = layer.domain.xi.detach().clone()
         moved[name] = float(abs(layer.domain.exact().xi - xi))
     own = model.state_dict()
-    # Integers are computed anew.
+    # Integers are computed again.
     model.load_state_dict(
         {k: values[k] if v.is_floating_point() else v for k, v in own.items()}, strict=True
     )
