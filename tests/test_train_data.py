@@ -89,7 +89,7 @@ def test_jitter_is_noise_of_so_many_deviations_of_each_column():
     deviations = torch.from_numpy(values[:, :, 0, 0].std(0))
     assert torch.allclose(noise.std(0), 0.5 * deviations, rtol=0.05)
     assert (noise.mean(0).abs() <= 0.05 * deviations).all()
-    # A constant column has no spread; the others have noise of their own, anew in each epoch.
+    # A constant column has no spread; the others have noise of their own, new in each epoch.
     assert not noise[:, 2].any()
     assert abs(float(torch.corrcoef(noise[:, :2].T)[0, 1])) < 0.06
     assert not torch.equal(epoch_of(images, epoch=1, jitter=0.5)[0][0], noisy[0][0])

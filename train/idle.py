@@ -80,8 +80,8 @@ def replace_idle(
     """Take away taps on constant inputs and neurons that are constant or double.
 
     The model has layers, batch norms and signs in a row, with pools and a flatten between them. It
-    is judged by ``images``, batches of pixels. What the optimiser remembers of a weight that is set
-    anew is forgotten. ``seed`` chooses the weights of neurons that begin anew. Unless they
+    is judged by ``images``, batches of pixels. What the optimiser remembers of a weight that is
+    replaced is forgotten. ``seed`` chooses the weights of neurons that start over. Unless they
     ``grow``, they stay as they are, and nothing taps them.
     """
     generator = torch.Generator().manual_seed(seed)
