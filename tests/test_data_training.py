@@ -1,7 +1,7 @@
 """From data of one's own to hardware: same rows, same weights; every bit compared."""
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -200,3 +200,7 @@ def test_options_say_how_data_are_read():
     assert TrainConfig(model="m", data="d", label="y", gray=True).data_options == DataOptions(
         label="y", gray=True
     )
+    # The two lists of fields are kept side by side.
+    given = {field.name: field.default for field in fields(DataOptions)}
+    kept = {field.name: field.default for field in fields(TrainConfig) if field.name in given}
+    assert kept == given

@@ -101,6 +101,16 @@ def test_families_need_nothing_but_errors():
     assert others == {"sbnn_hw.errors"}
 
 
+def test_a_catalogue_has_every_kind_of_7_series_part():
+    """By the letter behind ``xc7``: Artix, Kintex, Spartan, Virtex and Zynq."""
+    parts = ("xc7a35tcpg236-1", "xc7k70tfbg484-1", "xc7s50csga324-1", "xc7vx330tffg1157-1",
+             "xc7z020clg400-1")  # fmt: skip
+    family = find_fpga_family("xc7")
+    assert all(family.read_part(part) for part in parts)
+    assert sorted(name[0] for name in family.catalogue) == [part[3] for part in parts]
+    assert set(family.catalogue) < set(find_family("generic").catalogue)
+
+
 def test_an_unknown_family_is_one_sentence():
     assert find_family("generic").name == "generic"
     with pytest.raises(

@@ -22,6 +22,7 @@ from random_networks import random_images, random_map_network, random_vector_net
 from sbnn_hw import netlist
 from sbnn_hw.cli import main
 from sbnn_hw.errors import UsageError
+from sbnn_hw.families import find_family
 from sbnn_hw.hardware import Folder
 from sbnn_hw.ip.core import CoreOptions
 from sbnn_hw.ip.files import FILES
@@ -571,6 +572,14 @@ def test_the_page_beside_a_core_sends_only_xilinx_parts_to_vivado(made):
         text = (made(name) / "ip" / "README.md").read_text()
         families = "<xilinx:family " in (made(name) / "ip" / "component.xml").read_text()
         assert ("IP repositories" in text) == families == offered
+
+
+@pytest.mark.parametrize("name", CORES)
+def test_a_core_is_offered_for_the_families_that_can_hold_its_text(made, name):
+    text = (made(name) / "ip" / "component.xml").read_text()
+    family = Folder(made(name)).load()[2].family
+    offered = re.findall(r"<xilinx:family [^>]*>(\w+)<", text)
+    assert tuple(offered) == find_family(family).catalogue
 
 
 def test_the_documentation_has_the_registers():
