@@ -16,7 +16,15 @@ from sbnn_hw import datasets
 from sbnn_hw.errors import ChoiceRejected, ModelRejected
 from sbnn_hw.train import TrainConfig, load_checkpoint, save_checkpoint
 from sbnn_hw.train.checkpoint import Checkpoint, used_values
-from sbnn_hw.train.exact import Slope, StreamAffine, Values, check, real_valued, settle
+from sbnn_hw.train.exact import (
+    Slope,
+    StreamAffine,
+    Values,
+    check,
+    few_digits,
+    real_valued,
+    settle,
+)
 from sbnn_hw.train.integers import SignNorm, StreamNorm
 from sbnn_hw.train.loop import train
 from sbnn_hw.train.models import ModelConfig, build_model
@@ -532,3 +540,62 @@ def test_bits_out_of_range_are_the_choices_fault():
     config = replace(QUICK, stream_bits=99)
     with pytest.raises(ChoiceRejected, match=r"^Bits of streams must be between 2 and 16, not 99$"):
         Trainer(config, images, classes=10)
+
+
+# Multipliers of few powers of two
+
+
+def digits_of(number):
+    """Return how many powers of two, of either sign, an integer is a sum of at least."""
+    number, count = abs(number), 0
+    while number:
+        if number & 1:
+            number -= 2 - number % 4
+            count += 1
+        number >>= 1
+    return count
+
+
+@pytest.mark.parametrize("digits", [1, 2, 3])
+def test_few_digits_are_few_and_near(digits):
+    numbers = torch.arange(-2000, 2001)
+    found = few_digits(numbers, digits)
+    assert max(digits_of(n) for n in found.tolist()) == digits
+    errors = (found - numbers).abs() / numbers.abs().clamp_min(1)
+    assert float(errors.max()) < 1.001 * 3.0**-digits
+    # No number of as many digits is much nearer.
+    few = [n for n in range(-4100, 4101) if digits_of(n) <= digits]
+    best = torch.tensor([min(abs(n - m) for m in few) for n in range(-300, 301)])
+    assert bool(((found - numbers).abs()[1700:2301] <= 2 * best).all())
+
+
+@pytest.mark.parametrize("name", ["resnet:4,8x1", "reactnet18", "xnor_resnet18", "reactnet_a"])
+def test_multipliers_of_few_digits(name):
+    model, config, pixels = random_model(random.Random(f"digits {name}"), name, multiplier_digits=2)
+    affines = [m for m in model.modules() if isinstance(m, StreamAffine)]
+    assert max(digits_of(m) for a in affines for m in a.multiplier.tolist()) == 2
+    assert compare(model, config, pixels)[0] == 0
+
+
+def test_training_uses_the_rounded_scales():
+    model, _, pixels = random_model(
+        random.Random("rounded scales"), "resnet:4,8x1", multiplier_digits=1, stream_bits=8
+    )
+    norm = model.get_submodule("bn1")
+
+    def equal():
+        with torch.no_grad(), real_valued(model):
+            real = model[:3](pixels) * 2.0**norm.stream.placed
+        with torch.no_grad():
+            return float((real == model[:3](pixels)).double().mean())
+
+    assert equal() > 0.97
+    norm.rounding.fill_(1.0)
+    assert equal() < 0.8
+
+
+def test_digits_are_refused_where_they_mean_nothing():
+    with pytest.raises(ModelRejected, match=r"must be between 1 and 5, not 6"):
+        ModelConfig("resnet18", (32, 32, 3), 10, stream_bits=8, xi_bits=8, multiplier_digits=6)
+    with pytest.raises(ModelRejected, match=r"need integer streams \(stream-bits\)"):
+        ModelConfig("resnet18", (32, 32, 3), 10, multiplier_digits=2)

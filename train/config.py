@@ -72,6 +72,8 @@ class TrainConfig:
     #: Of backbones: bits of the integers between blocks, and of the weights of real layers.
     stream_bits: int = 0
     weight_bits: int = 0
+    #: Of how many powers of two the multipliers in front of streams are sums.
+    multiplier_digits: int = 0
     shortcut: str = "real"
     first: str = "real"
     #: The constraint on the share of ones: 0.05 is 95 % sparse.

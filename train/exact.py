@@ -24,6 +24,7 @@ __all__ = [
     "Values",
     "check",
     "convolve",
+    "few_digits",
     "follow",
     "has_integers",
     "real_valued",
@@ -86,12 +87,15 @@ class Values:
 
     An integer v of a channel stands for gain·v + offset, and |v| ≤ most. The three have a number
     for each channel, or one for all. ``fraction`` is f where the gain is 2^−f and the offset zero.
+    ``centre`` are the integers around which v lies, where that is known: a gain that is rounded
+    should change least there.
     """
 
     gain: Tensor
     offset: Tensor
     most: Tensor
     fraction: int | None = None
+    centre: Tensor | None = None
 
     @classmethod
     def stream(cls, fraction: int, most: int) -> "Values":
@@ -107,7 +111,8 @@ class Values:
     def to(self, device: torch.device) -> "Values":
         """Return the same on a device."""
         gain, offset, most = (x.to(device) for x in (self.gain, self.offset, self.most))
-        return Values(gain, offset, most, self.fraction)
+        centre = None if self.centre is None else self.centre.to(device)
+        return Values(gain, offset, most, self.fraction, centre)
 
     def summed(self, log2: int) -> "Values":
         """Return the sums of 2^log2 values, which stand for their mean."""
@@ -197,6 +202,27 @@ def whole(values: Tensor, what: str) -> Tensor:
     return rounded.to(torch.int64)
 
 
+def few_digits(values: Tensor, digits: int) -> Tensor:
+    """Return integers near the given ones that are sums of few powers of two, of either sign.
+
+    Each power is the one nearest to what is still missing.
+
+    Examples
+    --------
+    >>> few_digits(torch.tensor([0, 5, 7, 11, -100]), 1).tolist()
+    [0, 4, 8, 8, -128]
+    >>> few_digits(torch.tensor([0, 5, 7, 11, -100]), 2).tolist()
+    [0, 5, 7, 12, -96]
+    """
+    left, found = values.double(), torch.zeros_like(values, dtype=torch.float64)
+    for _ in range(digits):
+        # Between 2^n and 2^(n+1) the border is 1.5·2^n, which belongs to the upper one.
+        power = torch.exp2(torch.floor(torch.log2(left.abs().clamp_min(1) / 1.5)) + 1)
+        power = power * left.sign()
+        found, left = found + power, left - power
+    return found.to(torch.int64)
+
+
 @dataclass(frozen=True)
 class Slope:
     """RPReLU's numbers, one a channel: what is added before, the slope below zero, and behind."""
@@ -216,7 +242,8 @@ class StreamAffine(Exact):
     t = multiplier·V + offset + r·2^second. With a slope, u = t·2^slope_bits where t ≥ 0 and
     t·below elsewhere, and u + behind takes the place of t. Then the result is ⌊t/2^shift⌋, clamped
     to the integers of the stream. All are stored integers; V are the sums and r the shortcut's.
-    ``shift`` includes ``slope_bits``.
+    ``shift`` includes ``slope_bits``. With ``digits`` each multiplier is a sum of at most so many
+    powers of two: that many adders multiply by it.
     """
 
     multiplier: Tensor
@@ -227,9 +254,9 @@ class StreamAffine(Exact):
     slope_bits: Tensor
     behind: Tensor
 
-    def __init__(self, channels: int, bits: int, *, slope: bool = False) -> None:
+    def __init__(self, channels: int, bits: int, *, slope: bool = False, digits: int = 0) -> None:
         super().__init__()
-        self.channels, self.bits, self.slope = channels, bits, slope
+        self.channels, self.bits, self.slope, self.digits = channels, bits, slope, digits
         zeros = torch.zeros(channels, dtype=torch.int64)
         self.register_buffer("multiplier", zeros.clone())
         self.register_buffer("offset", zeros.clone())
@@ -276,8 +303,11 @@ class StreamAffine(Exact):
         fraction: int,
         shortcut: Values | None = None,
         slope: Slope | None = None,
-    ) -> None:
-        """Compute the integers for sums of given meaning, into a stream of a fraction."""
+    ) -> Tensor:
+        """Compute the integers for sums of given meaning, into a stream of a fraction.
+
+        Returns what each multiplier is, as a share of what it should be.
+        """
         moves = 0 if shortcut is None else _fraction(shortcut) - fraction
         # Sums that are always zero have no scale.
         gain = torch.where(sums.most == 0, 0.0, sums.gain).expand(self.channels)
@@ -298,8 +328,12 @@ class StreamAffine(Exact):
             )
         offset = sums.offset + (0.0 if slope is None else slope.before)
         offset = (offset * 2.0 ** (fraction + shift)).expand(self.channels)
+        wanted = gain * 2.0**shift
+        multiplier = whole(wanted, "its multiplier")
+        self.multiplier.copy_(few_digits(multiplier, self.digits) if self.digits else multiplier)
+        if sums.centre is not None:
+            offset = offset + (wanted - self.multiplier) * sums.centre
         half = 0 if slope is not None or not shift else 1 << (shift - 1)
-        self.multiplier.copy_(whole(gain * 2.0**shift, "its multiplier"))
         self.offset.copy_(whole(offset, "its offset") + half)
         self.second.fill_(shift - moves if shortcut is not None else 0)
         if slope is not None:
@@ -309,6 +343,8 @@ class StreamAffine(Exact):
             behind = whole(slope.behind * 2.0 ** (fraction + shift), "what it adds")
             self.behind.copy_(behind + (1 << (shift - 1)))
         self.shift.fill_(shift)
+        # One that is zero must be able to grow again.
+        return torch.where(self.multiplier == 0, 1.0, self.multiplier / wanted)
 
     def reach(self, sums: Values, shortcut: Values | None = None) -> None:
         """Refuse integers that were not computed, or that make a value reach 2^53."""

@@ -11,7 +11,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sbnn_hw.errors import ModelRejected
-from sbnn_hw.train.exact import Exact, Slope, StreamAffine, Values, convolve, whole
+from sbnn_hw.train.exact import (
+    Exact,
+    Slope,
+    StreamAffine,
+    Values,
+    convolve,
+    whole,
+)
 from sbnn_hw.train.layers import SparseBinaryConv2d
 from sbnn_hw.train.norm import BatchNorm
 from sbnn_hw.train.signs import sign
@@ -177,7 +184,8 @@ def exact_norm(norm: BatchNorm, values: Values) -> Values:
     """Return what integers stand for behind a batch norm."""
     gain = norm.weight.double() * torch.rsqrt(norm.running_var.double() + norm.eps)
     moved = values.offset - norm.running_mean.double()
-    return Values(gain * values.gain, gain * moved + norm.bias.double(), values.most)
+    centre = -moved / torch.where(values.gain == 0, 1.0, values.gain)
+    return Values(gain * values.gain, gain * moved + norm.bias.double(), values.most, centre=centre)
 
 
 class SignNorm(BatchNorm, Exact):
@@ -219,8 +227,12 @@ class SignNorm(BatchNorm, Exact):
 class StreamNorm(BatchNorm, Exact):
     """Batch norm into a stream, with the shortcut that joins it and a slope below zero, if any.
 
-    In evaluation its ``affine`` does all of it.
+    In evaluation its ``affine`` does all of it. Where multipliers have few ``digits``, training
+    uses the scale that the multiplier stood for when the integers were last computed: ``rounding``
+    is that scale divided by the learned one.
     """
+
+    rounding: Tensor
 
     def __init__(
         self,
@@ -230,10 +242,18 @@ class StreamNorm(BatchNorm, Exact):
         bits: int,
         within_one: bool = False,
         slope: bool = False,
+        digits: int = 0,
     ) -> None:
         super().__init__(features, scale=scale)
         self.stream = Stream(bits, within_one=within_one)
-        self.affine = StreamAffine(features, bits, slope=slope)
+        self.affine = StreamAffine(features, bits, slope=slope, digits=digits)
+        if digits:
+            self.register_buffer("rounding", torch.ones(features))
+
+    @property
+    def used_weight(self) -> Tensor:
+        """The learned scale, rounded as that of the multiplier was."""
+        return self.weight * self.rounding if self.affine.digits else self.weight
 
     def forward(
         self, x: Tensor, shortcut: Tensor | None = None, slope: nn.Module | None = None
@@ -259,7 +279,9 @@ class StreamNorm(BatchNorm, Exact):
         """Compute the integers; the stream comes out."""
         if settling:
             sums = exact_norm(self, values)
-            self.affine.settle(sums, self.stream.placed, shortcut, slope)
+            rounding = self.affine.settle(sums, self.stream.placed, shortcut, slope)
+            if self.affine.digits:
+                self.rounding.copy_(rounding)
         self.affine.reach(values, shortcut)
         return self.stream.values
 

@@ -30,7 +30,7 @@ from sbnn_hw.train.layers import (
 )
 from sbnn_hw.train.norm import SCALES, BatchNorm
 from sbnn_hw.train.signs import ACTIVATION_GRADIENTS, GRADIENTS
-from sbnn_hw.train.streams import STREAM_BITS, WEIGHT_BITS
+from sbnn_hw.train.streams import MULTIPLIER_DIGITS, STREAM_BITS, WEIGHT_BITS
 
 __all__ = ["ModelConfig", "build_model"]
 
@@ -84,6 +84,9 @@ class ModelConfig:
     #: the integer weights of its real layers (0: 8 where streams are integers, else real).
     stream_bits: int = 0
     weight_bits: int = 0
+    #: Of how many powers of two, of either sign, the multipliers in front of streams are sums (0:
+    #: as many as ten bits have). Hardware multiplies with as many adders.
+    multiplier_digits: int = 0
     #: What a backbone's shortcuts do where maps shrink: ``real`` weights as in its paper, or
     #: ``duplicate``, the mean of 2×2 pixels with all channels used several times.
     shortcut: str = "real"
@@ -137,6 +140,7 @@ class ModelConfig:
         for field, number, allowed in (
             ("Bits of streams", self.stream_bits, STREAM_BITS),
             ("Bits of weights", self.weight_bits, WEIGHT_BITS),
+            ("Digits of multipliers", self.multiplier_digits, MULTIPLIER_DIGITS),
         ):
             if number and number not in allowed:
                 raise ModelRejected(
@@ -151,6 +155,10 @@ class ModelConfig:
             )
         if self.weight_bits and not self.stream_bits:
             raise ModelRejected("Integer weights (weight-bits) need integer streams (stream-bits)")
+        if self.multiplier_digits and not self.stream_bits:
+            raise ModelRejected(
+                "Multipliers of few digits (multiplier-digits) need integer streams (stream-bits)"
+            )
         if self.first == "binary" and (self.normalise or self.domain == "real"):
             raise ModelRejected(
                 "A binary first convolution reads pixels as they are, with binary weights; omit "
@@ -224,6 +232,7 @@ class ModelConfig:
             "xi_bits": (int, type(None)),
             "stream_bits": int,
             "weight_bits": int,
+            "multiplier_digits": int,
             "shortcut": str,
             "first": str,
             "shape": (list, tuple),
@@ -357,7 +366,14 @@ class ModelConfig:
         bits = self.stream_bits
         if not bits:
             return BatchNorm(features, scale=scale)
-        return StreamNorm(features, scale=scale, bits=bits, within_one=within_one, slope=slope)
+        return StreamNorm(
+            features,
+            scale=scale,
+            bits=bits,
+            within_one=within_one,
+            slope=slope,
+            digits=self.multiplier_digits,
+        )
 
     def class_norm(self, features: int) -> BatchNorm | ClassNorm:
         """Return the batch norm of a backbone in front of the classifier."""

@@ -59,13 +59,18 @@ class BatchNorm(nn.Module):
         self.register_buffer("running_mean", torch.zeros(features))
         self.register_buffer("running_var", torch.ones(features))
 
+    @property
+    def used_weight(self) -> Tensor:
+        """The scale as it is used: what is learned, or what stands for it in hardware."""
+        return self.weight
+
     def forward(self, x: Tensor) -> Tensor:
         if world_size() == 1 or not self.training:
             return F.batch_norm(
                 x,
                 self.running_mean,
                 self.running_var,
-                self.weight,
+                self.used_weight,
                 self.bias,
                 self.training,
                 self.momentum,
@@ -80,7 +85,7 @@ class BatchNorm(nn.Module):
         with torch.no_grad():
             self.running_mean.lerp_(mean.to(self.running_mean.dtype), self.momentum)
             self.running_var.lerp_(var * (count / (count - 1)), self.momentum)
-        scale = self.weight * torch.rsqrt(var + self.eps)
+        scale = self.used_weight * torch.rsqrt(var + self.eps)
         return centred * scale.view(shape) + self.bias.view(shape)
 
     def extra_repr(self) -> str:

@@ -69,6 +69,7 @@ def quantise(
     *,
     stream_bits: int = 8,
     weight_bits: int = 8,
+    multiplier_digits: int = 0,
     xi_bits: int | None = None,
     images: int = 1000,
     recalibrate: int = 0,
@@ -78,9 +79,12 @@ def quantise(
     The fraction of each stream is chosen by the first ``images`` of the training images, and with
     ``recalibrate`` the statistics of the batch norms are computed again from the first that many.
     ``xi_bits`` puts ξ on multiples of 2^−xi_bits; where ξ
-    is not on a grid, it is put on one of 8 bits if nothing is said.
+    is not on a grid, it is put on one of 8 bits if nothing is said. With ``multiplier_digits`` the
+    multipliers in front of streams are sums of at most that many powers of two.
     """
-    config = _config(checkpoint, stream_bits, weight_bits, xi_bits)
+    config = replace(
+        _config(checkpoint, stream_bits, weight_bits, xi_bits), multiplier_digits=multiplier_digits
+    )
     model = build_model(config).eval()
     moved = _copy(checkpoint.model, model)
 
@@ -141,7 +145,12 @@ def _copy(given: nn.Module, model: nn.Module) -> dict[str, float]:
     own = model.state_dict()
     # Integers are computed again.
     model.load_state_dict(
-        {k: values[k] if v.is_floating_point() else v for k, v in own.items()}, strict=True
+        {
+            # What rounding has made of scales is computed again, too.
+            k: values[k] if v.is_floating_point() and not k.endswith(".rounding") else v
+            for k, v in own.items()
+        },
+        strict=True,
     )
     return moved
 

@@ -17,6 +17,7 @@ from sbnn_hw.train.exact import Values, real_valued
 from sbnn_hw.train.parallel import all_sum
 
 __all__ = [
+    "MULTIPLIER_DIGITS",
     "STREAM_BITS",
     "WEIGHT_BITS",
     "Stream",
@@ -28,6 +29,8 @@ __all__ = [
 #: The bits that the integers of a stream, and those of real layers' weights, may have.
 STREAM_BITS = range(2, 17)
 WEIGHT_BITS = range(2, 9)
+#: Of how many powers of two multipliers may be sums.
+MULTIPLIER_DIGITS = range(1, 6)
 #: Stands for a fraction that no data have decided yet.
 UNPLACED = 1 << 15
 #: Fractions that are tried lie this far around the one whose integers reach from −1 to 1.

@@ -30,6 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for flag, metavar, default, text in (
         ("stream-bits", "B", 8, "bits of the integers between blocks"),
         ("weight-bits", "B", 8, "bits of the weights of real layers"),
+        ("multiplier-digits", "D", 0, "powers of two that a multiplier may be a sum of; 0 is any"),
         ("images", "N", 1000, "training images that choose the range of each stream"),
         ("recalibrate", "N", 0, "training images to recompute batch-norm statistics from"),
     ):
@@ -56,6 +57,7 @@ def run(args: argparse.Namespace) -> None:
     """Quantise, write the checkpoint, and say what has changed."""
     for option, low, high in (
         ("stream_bits", 2, 16), ("weight_bits", 2, 8), ("xi_bits", 1, 16),
+        ("multiplier_digits", 0, 5),
         ("images", 1, 10**9), ("recalibrate", 0, 10**9),
     ):  # fmt: skip
         value = getattr(args, option)
@@ -88,6 +90,7 @@ def run(args: argparse.Namespace) -> None:
             known,
             stream_bits=args.stream_bits,
             weight_bits=args.weight_bits,
+            multiplier_digits=args.multiplier_digits,
             xi_bits=args.xi_bits,
             images=args.images,
             recalibrate=args.recalibrate,
@@ -106,6 +109,7 @@ def run(args: argparse.Namespace) -> None:
                     "model": config.name,
                     "stream_bits": settings.stream_bits,
                     "weight_bits": settings.weight_bits,
+                    "multiplier_digits": settings.multiplier_digits,
                     "xi_bits": settings.xi_bits,
                     "images": measured.images,
                     "accuracy_before": before,
