@@ -98,7 +98,8 @@ class Reference:
         return self.affine(f"{name}.2.affine", sums)
 
     def irnet(self, name, x, outputs, stride, border):
-        sums = self.binary(f"{name}.conv1", signs(x), outputs, 3, stride, border)
+        hidden = len(self.values[f"{name}.bn1.threshold"])
+        sums = self.binary(f"{name}.conv1", signs(x), hidden, 3, stride, border)
         bits = self.threshold(f"{name}.bn1", sums)
         sums = self.binary(f"{name}.conv2", bits, outputs, 3, 1, border)
         shortcut = self.shortcut(f"{name}.shortcut", x, outputs, stride, pooled=False)

@@ -34,7 +34,7 @@ from sbnn_hw.train.teacher import load_teacher
 from sbnn_hw.train.trainer import Trainer
 
 NAMES = (
-    "resnet:4,8x1", "resnet:3,6,6x2", "resnet18", "reactnet18", "birealnet18", "xnor_resnet18",
+    "resnet:4,8x1", "resnet:3,6,6x2e2", "resnet18", "reactnet18", "birealnet18", "xnor_resnet18",
     "reactnet_a",
 )  # fmt: skip
 KINDS = {
@@ -57,7 +57,7 @@ def plan_of(config):
         kind, depth = KINDS[config.name]
     elif ":" in config.name:
         form, _, number = config.name.partition(":")[2].partition("x")
-        widths, depth = [int(width) for width in form.split(",")], int(number)
+        widths, depth = [int(width) for width in form.split(",")], int(number.partition("e")[0])
     blocks = [
         (f"layer{stage}.{n}", kind, config.scaled(width), 2 if stage > 1 and not n else 1)
         for stage, width in enumerate(widths, start=1)

@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from torch import nn
@@ -16,7 +17,7 @@ from sbnn_hw.train.blocks import (
     ReActMobileBlock,
     XnorBlock,
 )
-from sbnn_hw.train.catalogue import find_residual
+from sbnn_hw.train.catalogue import Residual, find_residual
 from sbnn_hw.train.integers import MeanOfMap
 
 if TYPE_CHECKING:
@@ -28,18 +29,19 @@ __all__ = ["build_backbone"]
 LARGE = 64
 #: Channels of the four stages of a ResNet-18.
 _WIDTHS = (64, 128, 256, 512)
+_RESNET18 = Residual(_WIDTHS, 2)
 
 
 def build_backbone(config: "ModelConfig") -> nn.Sequential:
     """Return a new backbone: an `nn.Sequential` from raw pixels to class scores."""
     if residual := find_residual(config.name):
-        return nn.Sequential(_resnet(config, residual.widths, residual.depth))
+        return nn.Sequential(_resnet(config, residual))
     return nn.Sequential(_BUILDERS[config.name](config))
 
 
 def _stages(
     config: "ModelConfig",
-    block: type[nn.Module],
+    block: Callable[["ModelConfig", int, int, int], nn.Module],
     depth: int,
     layers: OrderedDict[str, nn.Module],
     widths: tuple[int, ...] = _WIDTHS,
@@ -78,16 +80,15 @@ def _start(config: "ModelConfig", width_of_first: int = _WIDTHS[0]) -> OrderedDi
     )
 
 
-def _resnet(
-    config: "ModelConfig", widths: tuple[int, ...] = _WIDTHS, depth: int = 2
-) -> OrderedDict[str, nn.Module]:
+def _resnet(config: "ModelConfig", residual: Residual = _RESNET18) -> OrderedDict[str, nn.Module]:
     if min(config.shape[:2]) >= LARGE:
         raise ModelRejected(
             f"Model {config.name} is for images below {LARGE}×{LARGE}, such as CIFAR's, not "
             f"{config.shape[0]}×{config.shape[1]}; use reactnet18"
         )
-    layers = _start(config, widths[0])
-    features = _stages(config, IRNetBlock, depth, layers, widths)
+    layers = _start(config, residual.widths[0])
+    block = partial(IRNetBlock, wider=residual.wider)
+    features = _stages(config, block, residual.depth, layers, residual.widths)
     norm = config.class_norm(features)
     layers["pool"] = _pool(config)
     layers["flatten"] = nn.Flatten()

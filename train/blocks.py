@@ -89,19 +89,24 @@ class RealConv2d(nn.Conv2d):
 
 
 class IRNetBlock(Exact):
-    """Two binary convolutions and one shortcut; hardtanh is the non-linearity."""
+    """Two binary convolutions and one shortcut; hardtanh is the non-linearity.
+
+    Between the convolutions there are ``wider`` times as many channels as behind them.
+    """
 
     is_block = True
 
-    def __init__(self, config: "ModelConfig", inputs: int, outputs: int, stride: int) -> None:
+    def __init__(
+        self, config: "ModelConfig", inputs: int, outputs: int, stride: int, *, wider: int = 1
+    ) -> None:
         super().__init__()
         gradient = config.activation or "ede"
         self.sign1 = SignActivation(gradient)
-        self.conv1 = config.binary_conv(inputs, outputs, 3, stride)
-        self.bn1 = config.sign_norm(outputs)
+        self.conv1 = config.binary_conv(inputs, wider * outputs, 3, stride)
+        self.bn1 = config.sign_norm(wider * outputs)
         # The hardtanh behind the first batch norm changes no sign: it is in the gradient alone.
         self.sign2 = SignActivation(gradient, within_one=True)
-        self.conv2 = config.binary_conv(outputs, outputs, 3, 1)
+        self.conv2 = config.binary_conv(wider * outputs, outputs, 3, 1)
         self.bn2 = config.stream_norm(outputs, within_one=True)
         self.shortcut = _projection(config, inputs, outputs, stride)
 

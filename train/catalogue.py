@@ -82,10 +82,15 @@ BACKBONES = {
 
 @dataclass(frozen=True)
 class Residual:
-    """A residual network: a stage for each width, of ``depth`` blocks."""
+    """A residual network: a stage for each width, of ``depth`` blocks.
+
+    Between its two convolutions a block has ``wider`` times as many channels as its stream. These
+    are bits, which take far less hardware than the integers of a stream.
+    """
 
     widths: tuple[int, ...]
     depth: int
+    wider: int = 1
 
 
 #: The forms that make a model of one's own, with what they mean.
@@ -93,8 +98,9 @@ FORMS = {
     "mlp:256,256": "with hidden layers of these widths",
     "conv:16p,32k5s2,64/256": "with convolutions of these channels (k kernel, s stride, p 2×2 "
     "pool), then hidden layers of the widths after /",
-    "resnet:16,32,64x2": "residual, for hardware: a stage for each width, here of two of IR-Net's "
-    "blocks; each stage but the first halves the map",
+    "resnet:16,32,64x2e3": "residual, for hardware: a stage for each width, here of two of "
+    "IR-Net's blocks, with three times as many channels between a block's convolutions (e3 may be "
+    "omitted); each stage but the first halves the map",
 }
 
 
@@ -108,13 +114,15 @@ def find_residual(name: str) -> Residual | None:
     kind, colon, form = name.partition(":")
     if kind != "resnet" or not colon:
         return None
-    match = re.fullmatch(r"([1-9][0-9]{0,3}(?:,[1-9][0-9]{0,3}){0,7})x([1-9][0-9]?)", form)
+    some = r"[1-9][0-9]{0,3}(?:,[1-9][0-9]{0,3}){0,7}"
+    match = re.fullmatch(rf"({some})x([1-9][0-9]?)(?:e([1-9]))?", form)
     if match is None:
         raise ModelRejected(
             f"Model {name!r} must list up to eight widths and the blocks of a stage, as in "
-            f"resnet:16,32,64x2"
+            f"resnet:16,32,64x2 or resnet:16,32,64x2e3"
         )
-    return Residual(tuple(int(width) for width in match[1].split(",")), int(match[2]))
+    widths = tuple(int(width) for width in match[1].split(","))
+    return Residual(widths, int(match[2]), int(match[3] or 1))
 
 
 def find_topology(name: str) -> Topology:
