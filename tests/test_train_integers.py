@@ -22,10 +22,11 @@ from sbnn_hw.train.exact import (
     Values,
     check,
     few_digits,
+    follow,
     real_valued,
     settle,
 )
-from sbnn_hw.train.integers import SignNorm, StreamNorm
+from sbnn_hw.train.integers import ClassNorm, IntegerLinear, SignNorm, StreamNorm
 from sbnn_hw.train.loop import train
 from sbnn_hw.train.models import ModelConfig, build_model
 from sbnn_hw.train.norm import BatchNorm
@@ -599,3 +600,29 @@ def test_digits_are_refused_where_they_mean_nothing():
         ModelConfig("resnet18", (32, 32, 3), 10, stream_bits=8, xi_bits=8, multiplier_digits=6)
     with pytest.raises(ModelRejected, match=r"need integer streams \(stream-bits\)"):
         ModelConfig("resnet18", (32, 32, 3), 10, multiplier_digits=2)
+
+
+# The integers compute what the real values do
+
+
+@pytest.mark.parametrize("bits", [2, 4, 8])
+def test_scores_are_those_of_the_rounded_weights(bits):
+    """Means far from zero, which a batch norm takes away, must not meet unrounded weights."""
+    generator = torch.Generator().manual_seed(bits)
+    norm = ClassNorm(6)
+    layer = IntegerLinear(6, 4, bits=bits, norm=norm)
+    with torch.no_grad():
+        norm.running_mean.copy_(torch.tensor([40.0, -30.0, 9.0, 0.0, 5.0, 7.0]))
+        norm.running_var.uniform_(0.1, 4, generator=generator)
+        norm.weight.normal_(generator=generator)
+        norm.bias.normal_(generator=generator)
+        layer.weight.normal_(generator=generator)
+    model = nn.Sequential(norm, layer).eval()
+    inputs = torch.randint(-50, 50, (20, 6), generator=generator).double()
+    scores = follow(model, Values.stream(0, 64), settling=True)
+    with torch.no_grad():
+        integers = model(inputs) * scores.gain
+        with real_valued(model.double()):
+            real = model(inputs)
+    # Only the offsets are rounded.
+    assert float((integers - real).abs().max()) < 0.51 * float(scores.gain)

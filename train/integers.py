@@ -400,8 +400,12 @@ class IntegerLinear(nn.Linear, Exact):
         effective = self.weight.double() * values.gain
         scale = weight_scale(effective, self.bits, common=True)[0]
         if settling:
-            constant = (self.weight.double() * values.offset).sum(1) + self.bias.double()
             self.integers.copy_(whole(effective / scale, "its weight"))
+            # The offsets, too, are multiplied by the weights that the integers stand for.
+            without = values.gain == 0
+            stands_for = self.integers * scale / torch.where(without, 1.0, values.gain)
+            weight = torch.where(without, self.weight.double(), stands_for)
+            constant = (weight * values.offset).sum(1) + self.bias.double()
             self.offsets.copy_(whole(constant / scale, "its offset"))
         most = self.integers.double().abs() @ values.most.expand(self.in_features)
         most = most + self.offsets.double().abs()
