@@ -619,8 +619,8 @@ def test_scores_are_those_of_the_rounded_weights(bits):
         layer.weight.normal_(generator=generator)
     model = nn.Sequential(norm, layer).eval()
     inputs = torch.randint(-50, 50, (20, 6), generator=generator).double()
-    scores = follow(model, Values.stream(0, 64), settling=True)
     with torch.no_grad():
+        scores = follow(model, Values.stream(0, 64), settling=True)
         integers = model(inputs) * scores.gain
         with real_valued(model.double()):
             real = model(inputs)
