@@ -3,8 +3,8 @@
     python bench/stream_ablation.py --data-root DIR --workers 2
 
 Every run has the same budget and sparsity; only streams, shortcuts, weights, the first convolution
-and the seed differ. Runs that are done are not trained again, and runs that were stopped continue.
-The order is such that a stop leaves a result.
+and the seed differ. Runs that are done, or published, are not trained again, and runs that were
+stopped continue. The order is such that a stop leaves a result.
 """
 
 import argparse
@@ -97,7 +97,7 @@ def measure(run: Run, folder: Path, root: Path | None) -> None:
         crop=4,
         flip=True,
         validation=0,
-        recalibrate=5000,
+        recalibrate=2000,
         precision="bfloat16",
         seed=run.seed,
         device="cpu",
@@ -108,6 +108,7 @@ def measure(run: Run, folder: Path, root: Path | None) -> None:
     started = time.monotonic()
     test = to_tensors(datasets.find("cifar10").load("test", root))
     row = {
+        "name": run.name,
         **asdict(run),
         "epochs": EPOCHS,
         "width": WIDTH,
@@ -184,10 +185,15 @@ def tables(rows: list[dict[str, Any]]) -> dict[str, str]:
     return {MARK: table(head, lines), QUANTISED: table(after, quantised)}
 
 
-def collect(folder: Path) -> list[dict[str, Any]]:
-    """Read the runs that are done, in order."""
-    paths = [folder / f"{run.name}.json" for run in RUNS]
-    return [json.loads(path.read_text()) for path in paths if path.exists()]
+def collect(folder: Path, published: Path) -> list[dict[str, Any]]:
+    """Read the runs that are done, in order: what is published, and what is not yet."""
+    known = json.loads(published.read_text()) if published.exists() else []
+    found = {Run(**{k: row[k] for k in asdict(RUNS[0])}): row for row in known}
+    for run in RUNS:
+        path = folder / f"{run.name}.json"
+        if path.exists():
+            found[run] = json.loads(path.read_text())
+    return [found[run] for run in RUNS if run in found]
 
 
 def main() -> None:
@@ -206,8 +212,10 @@ def main() -> None:
         measure(next(run for run in RUNS if run.name == args.only), args.runs, args.data_root)
         return
 
+    done = {row["name"] for row in collect(args.runs, args.data)}
+
     def start(run: Run) -> None:
-        if (args.runs / f"{run.name}.json").exists():
+        if run.name in done:
             return
         started = time.monotonic()
         command = [sys.executable, __file__, "--only", run.name, "--runs", str(args.runs)]
@@ -220,7 +228,7 @@ def main() -> None:
     if not args.publish:
         with ThreadPoolExecutor(args.workers) as pool:
             list(pool.map(start, RUNS))
-    rows = collect(args.runs)
+    rows = collect(args.runs, args.data)
     found = tables(rows)
     put(args.page, found)
     write_text(args.data, json.dumps(rows, indent=1) + "\n")
