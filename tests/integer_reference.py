@@ -85,6 +85,12 @@ class Reference:
         threshold = self.integers(f"{name}.threshold")
         return np.where(x >= threshold[:, None, None], 1, -1).astype(object)
 
+    def levels(self, name, x):
+        if f"{name}.thresholds" not in self.values:
+            return signs(x)
+        planes = [signs(x - t) for t in self.integers(f"{name}.thresholds")]
+        return np.stack(planes, 1).reshape(-1, *x.shape[1:])
+
     # Blocks
 
     def shortcut(self, name, x, outputs, stride, *, pooled):
@@ -99,7 +105,8 @@ class Reference:
 
     def irnet(self, name, x, outputs, stride, border):
         hidden = len(self.values[f"{name}.bn1.threshold"])
-        sums = self.binary(f"{name}.conv1", signs(x), hidden, 3, stride, border)
+        bits = self.levels(f"{name}.sign1", x)
+        sums = self.binary(f"{name}.conv1", bits, hidden, 3, stride, border)
         bits = self.threshold(f"{name}.bn1", sums)
         sums = self.binary(f"{name}.conv2", bits, outputs, 3, 1, border)
         shortcut = self.shortcut(f"{name}.shortcut", x, outputs, stride, pooled=False)

@@ -102,6 +102,15 @@ def test_domains_and_borders(domain, padding_value):
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("padding_value", [0, -1])
+def test_several_signs_of_a_stream(padding_value):
+    _, folded = check(
+        "resnet:4,8x1e2", "levels", sign_planes=3, stream_bits=5, padding_value=padding_value
+    )
+    encodes = [s.operation for s in folded.network.stages if isinstance(s.operation, Encode)]
+    assert [encode.thresholds.shape[1] for encode in encodes] == [3, 3]
+
+
 def test_signs_of_sums_are_neurons_and_what_is_the_same_comes_once():
     whole, folded = check("resnet:4,8x1", "form", shortcut="real")
     kinds = [stage.operation.kind for stage in folded.network.stages]

@@ -15,6 +15,7 @@ from torch import nn
 from sbnn_hw import datasets
 from sbnn_hw.errors import ChoiceRejected, ModelRejected
 from sbnn_hw.train import TrainConfig, load_checkpoint, save_checkpoint
+from sbnn_hw.train.blocks import LevelSign
 from sbnn_hw.train.checkpoint import Checkpoint, used_values
 from sbnn_hw.train.exact import (
     Slope,
@@ -626,3 +627,31 @@ def test_scores_are_those_of_the_rounded_weights(bits):
             real = model(inputs)
     # Only the offsets are rounded.
     assert float((integers - real).abs().max()) < 0.51 * float(scores.gain)
+
+
+# Several signs of each value
+
+
+@pytest.mark.parametrize("planes", [2, 3, 7])
+def test_levels_of_a_stream(planes):
+    model, config, pixels = random_model(
+        random.Random(f"levels {planes}"), "resnet:4,8x1e2", sign_planes=planes, stream_bits=5
+    )
+    assert compare(model, config, pixels)[0] == 0
+    levels = [m for m in model.modules() if isinstance(m, LevelSign)]
+    assert all(len(set(m.thresholds.tolist())) == planes for m in levels)
+    # Real values are compared with the same levels.
+    stream = torch.arange(-16, 16.0).view(1, 1, 1, -1)
+    block = levels[1]  # behind a hardtanh, where one is 16
+    with torch.no_grad(), real_valued(model):
+        real = block(stream / 16)
+    assert torch.equal(real.double(), block(stream.double()))
+    assert real.shape == (1, planes, 1, 32)
+    assert real.sum() == 0 or planes % 2  # the levels lie evenly around zero
+
+
+def test_planes_of_signs_are_refused_where_they_mean_nothing():
+    with pytest.raises(ModelRejected, match=r"Planes of signs must be between 1 and 7, not 8"):
+        ModelConfig("resnet18", (32, 32, 3), 10, sign_planes=8)
+    with pytest.raises(ModelRejected, match=r"Only resnet18 and resnet:… .* not reactnet18"):
+        ModelConfig("reactnet18", (32, 32, 3), 10, sign_planes=2)

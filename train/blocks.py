@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BiRealBlock",
     "IRNetBlock",
+    "LevelSign",
     "Normalise",
     "RPReLU",
     "RSign",
@@ -88,6 +89,40 @@ class RealConv2d(nn.Conv2d):
         return F.conv2d(x, self.weight, stride=self.stride)
 
 
+class LevelSign(Exact):
+    """Several signs of each value: whether it reaches each of some levels between −1 and 1.
+
+    Sign p of channel c is channel c·planes + p. In evaluation they are [r ≥ threshold].
+    """
+
+    thresholds: Tensor
+
+    def __init__(self, planes: int, gradient: str) -> None:
+        super().__init__()
+        self.levels = tuple((2 * number + 1 - planes) / planes for number in range(planes))
+        self.sign = SignActivation(gradient)
+        self.register_buffer("thresholds", torch.zeros(planes, dtype=torch.int64))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.in_integers:
+            found = [sign(x - threshold) for threshold in self.thresholds.tolist()]
+        else:
+            found = [self.sign(x - level if level else x) for level in self.levels]
+        return torch.stack(found, 2).flatten(1, 2)
+
+    def follow(self, values: Values, *, settling: bool) -> Values:
+        """Compute the thresholds; signs come out."""
+        if settling:
+            most = float(values.most)
+            levels = torch.tensor(self.levels, dtype=torch.float64, device=values.gain.device)
+            found = (levels / values.gain).ceil().clamp(-most, most)
+            self.thresholds.copy_(found.to(torch.int64))
+        return Values.signs()
+
+    def extra_repr(self) -> str:
+        return ", ".join(f"{level:.3g}" for level in self.levels)
+
+
 class IRNetBlock(Exact):
     """Two binary convolutions and one shortcut; hardtanh is the non-linearity.
 
@@ -100,9 +135,9 @@ class IRNetBlock(Exact):
         self, config: "ModelConfig", inputs: int, outputs: int, stride: int, *, wider: int = 1
     ) -> None:
         super().__init__()
-        gradient = config.activation or "ede"
-        self.sign1 = SignActivation(gradient)
-        self.conv1 = config.binary_conv(inputs, wider * outputs, 3, stride)
+        gradient, planes = config.activation or "ede", config.sign_planes
+        self.sign1 = LevelSign(planes, gradient) if planes > 1 else SignActivation(gradient)
+        self.conv1 = config.binary_conv(planes * inputs, wider * outputs, 3, stride)
         self.bn1 = config.sign_norm(wider * outputs)
         # The hardtanh behind the first batch norm changes no sign: it is in the gradient alone.
         self.sign2 = SignActivation(gradient, within_one=True)
@@ -120,6 +155,8 @@ class IRNetBlock(Exact):
 
     def follow(self, values: Values, *, settling: bool) -> Values:
         """Follow integers through the block."""
+        if isinstance(self.sign1, LevelSign):
+            follow(self.sign1, values, settling=settling, name="sign1")
         sums = follow(self.conv1, Values.signs(), settling=settling, name="conv1")
         signs = follow(self.bn1, sums, settling=settling, name="bn1")
         sums = follow(self.conv2, signs, settling=settling, name="conv2")

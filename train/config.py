@@ -74,6 +74,8 @@ class TrainConfig:
     weight_bits: int = 0
     #: Of how many powers of two the multipliers in front of streams are sums.
     multiplier_digits: int = 0
+    #: Of IR-Net's blocks, the bits that a value of a stream becomes in front of a convolution.
+    sign_planes: int = 1
     shortcut: str = "real"
     first: str = "real"
     #: The constraint on the share of ones: 0.05 is 95 % sparse.

@@ -30,6 +30,7 @@ from sbnn_hw.netlist import (
 from sbnn_hw.train.blocks import (
     BiRealBlock,
     IRNetBlock,
+    LevelSign,
     RawPixels,
     ReActBlock,
     ReActMobileBlock,
@@ -233,6 +234,9 @@ class _Fold:
             thresholds, flips = _integers(module.threshold), module.flip.cpu().numpy()
         elif isinstance(module, ThresholdSign):
             thresholds = _integers(module.threshold)
+        elif isinstance(module, LevelSign):
+            levels = _integers(module.thresholds)
+            thresholds = np.broadcast_to(levels, (len(thresholds), len(levels)))
         elif not isinstance(module, SignActivation):
             raise _unknown(name, module)
         return self.assembler.signs(self._name(name), thresholds, sums, flips)

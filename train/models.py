@@ -39,6 +39,7 @@ ENCODERS = (
 )  # fmt: skip
 SHORTCUTS = ("real", "duplicate")
 FIRSTS = ("real", "binary")
+SIGN_PLANES = range(1, 8)
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,9 @@ class ModelConfig:
     #: What a backbone's shortcuts do where maps shrink: ``real`` weights as in its paper, or
     #: ``duplicate``, the mean of 2×2 pixels with all channels used several times.
     shortcut: str = "real"
+    #: Of IR-Net's blocks, the bits that each value of a stream becomes in front of a convolution:
+    #: its sign, or whether it reaches each of some levels.
+    sign_planes: int = 1
     #: A backbone's first convolution: ``real`` weights, or ``binary`` ones as sparse as the others.
     first: str = "real"
 
@@ -165,6 +169,17 @@ class ModelConfig:
                 "the normalisation, or use another domain"
             )
 
+        if self.sign_planes not in SIGN_PLANES:
+            raise ModelRejected(
+                f"Planes of signs must be between {SIGN_PLANES[0]} and {SIGN_PLANES[-1]}, not "
+                f"{self.sign_planes!r}"
+            )
+        if self.sign_planes > 1 and not self.name.startswith("resnet"):
+            raise ModelRejected(
+                f"Only resnet18 and resnet:… have a choice of planes of signs (sign-planes), not "
+                f"{self.name}"
+            )
+
         if self.is_backbone:
             for field, given, cure in (
                 ("an encoder", self.encoder, "its first layer is real-valued"),
@@ -232,6 +247,7 @@ class ModelConfig:
             "xi_bits": (int, type(None)),
             "stream_bits": int,
             "weight_bits": int,
+            "sign_planes": int,
             "multiplier_digits": int,
             "shortcut": str,
             "first": str,

@@ -49,6 +49,8 @@ OPTIONS: dict[str, list[tuple[str, Any, str, str]]] = {
         ("stream-bits", int, "B", "bits of a backbone's values between blocks (0: real values)"),
         ("weight-bits", int, "B", ("bits of the weights of a backbone's real layers (default: 8 "
          "with --stream-bits)")),
+        ("sign-planes", int, "N", ("bits that each value of a stream becomes in front of a "
+         "convolution: its sign, or whether it reaches each of N levels (resnet only)")),
         ("multiplier-digits", int, "D", ("make every multiplier in front of a stream a sum of at "
          "most D powers of two, which takes less hardware (default: any of ten bits)")),
         ("shortcut", str, "NAME", ("shortcuts of a backbone where maps shrink: real weights, or "

@@ -240,11 +240,15 @@ class Assembler:
         return self.add(name, absorbed, *sources)
 
     def signs(self, name: str, thresholds: Int, sums: Summed, flips: Bool | None = None) -> Handle:
-        """Add the bits [V ≥ threshold] of sums, or of a stream: a threshold for each channel."""
+        """Add the bits [V ≥ threshold] of sums, or of a stream.
+
+        There is a threshold for each channel, or several that do not decrease.
+        """
         source = sums.handle
+        thresholds = thresholds.reshape(len(thresholds), -1)
         # The least value for which factor·value + moved reaches the threshold.
-        least = -((sums.moved - thresholds) // sums.factor)
-        encode = Encode(least[:, None], None if flips is None else flips[:, None])
+        least = -((sums.moved[:, None] - thresholds) // sums.factor)
+        encode = Encode(least, None if flips is None else flips.reshape(least.shape))
         return self.add(name, absorb_encode(encode, source.edge, source.constants), source)
 
     def weighted_scores(self, source: Handle, name: str, scores: Scores) -> Handle:
