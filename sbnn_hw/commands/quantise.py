@@ -6,7 +6,7 @@ import logging
 import os
 from pathlib import Path
 
-from sbnn_hw.commands.common import add_data, add_json, find_data_of
+from sbnn_hw.commands.common import Progress, add_data, add_json, find_data_of
 from sbnn_hw.commands.eval import check_geometry
 from sbnn_hw.errors import UsageError, naming
 from sbnn_hw.files import check_writable
@@ -92,8 +92,12 @@ def run(args: argparse.Namespace) -> None:
             images=args.images,
             recalibrate=args.recalibrate,
         )
-    logger.info("evaluating")
-    measured = measure(checkpoint.model, made.checkpoint.model, tests)
+
+    def watch(which: str) -> Progress:
+        logger.info("evaluating %s", which)
+        return Progress(len(tests))
+
+    measured = measure(checkpoint.model, made.checkpoint.model, tests, watch=watch)
     save_checkpoint(args.out, made.checkpoint)
     before, after = (n / measured.images for n in (measured.before, measured.after))
     moved = {name: by for name, by in made.moved.items() if by}

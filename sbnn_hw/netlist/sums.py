@@ -130,6 +130,14 @@ class Sums(Tapped):
 
     def infer(self, edge: Edge) -> Edge:
         """Return the edge of sums; its range is what the taps can reach at any border."""
+        # Millions of taps are not gone through again for the same edge.
+        known: tuple[Edge, Edge] | None = getattr(self, "_inferred", None)
+        if known is None or known[0] != edge:
+            known = edge, self._infer(edge)
+            object.__setattr__(self, "_inferred", known)
+        return known[1]
+
+    def _infer(self, edge: Edge) -> Edge:
         dimensions = 1 if self.window is None else 3
         if len(edge.shape) != dimensions or edge.channels != self.channels:
             what = "vector of {} values" if self.window is None else "map of {} channels"
@@ -147,10 +155,11 @@ class Sums(Tapped):
             edge.low <= self.pad.min() and self.pad.max() <= edge.high
         ):
             raise ModelRejected(f"Padding must lie between {edge.low} and {edge.high}")
+        scan: Literal["raster", "vector"] = "vector" if self.window is None else "raster"
+        made = Edge((*output, len(self.taps)), scan=scan)  # no larger than an edge may be
         self.wiring.check(edge)
         low, high = self.wiring.reach(edge)
-        scan: Literal["raster", "vector"] = "vector" if self.window is None else "raster"
-        return Edge((*output, len(self.taps)), int(low.min()), int(high.max()), scan)
+        return replace(made, low=int(low.min()), high=int(high.max()))
 
     def complements(self, edge: Edge) -> bool:
         """Whether it matters to it how many bits its inputs have."""

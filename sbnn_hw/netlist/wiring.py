@@ -107,7 +107,7 @@ class Wiring:
         outside = np.zeros(self.channels, np.int64) if self.pad is None else self.pad
         if self.bipolar:
             low, high = 2 * low - 1, 2 * high - 1
-        position, channel = np.divmod(self.taps.indices.astype(np.int64), self.channels)
+        channel = self.taps.indices.astype(np.int64) % self.channels
         factors, complement, counted = self._factors(), self._complements(edge), self._counted()
         group = np.arange(len(self.taps)) * self.groups // len(self.taps)
 
@@ -116,15 +116,16 @@ class Wiring:
             found: Int = np.where(counted, values, 0).reshape(self.groups, -1).sum(axis=1)[group]
             return found
 
-        beyond, padded = factors * outside[channel], by_group(self.xi * outside)
+        places = _Places.of(self.taps, self.channels)
+        beyond, padded = places.add_up(factors * outside[channel]), by_group(self.xi * outside)
         ends: list[Int] = []
         for end in (np.minimum, np.maximum):
             every: Int = end(self.xi * low, self.xi * high)
             both = factors + self.xi
             # Ξ counts all inputs; those that are tapped are counted with their taps.
-            inside = end(both * low[channel], both * high[channel]) - every[channel]
+            inside = places.add_up(end(both * low[channel], both * high[channel]) - every[channel])
             sums = [
-                self.taps.per_neuron(np.where(mask[position], inside, beyond))
+                places.per_neuron(np.where(mask[places.position], inside, beyond))
                 + mask.sum() * by_group(every)
                 + (~mask).sum() * padded
                 + complement
@@ -205,3 +206,35 @@ class Wiring:
                 own = slice(group * per_group, (group + 1) * per_group)
                 seen[group, ..., position, :] = read[..., own]
         return seen
+
+
+@dataclass(frozen=True, eq=False)
+class _Places:
+    """The taps of each neuron at each position of a window; only places that have taps."""
+
+    #: Where the taps of a place begin.
+    firsts: Int
+    #: The position in the window.
+    position: Int
+    #: Neuron *n* has the places from ``starts[n]`` to ``starts[n + 1]``.
+    starts: Int
+
+    @classmethod
+    def of(cls, taps: Taps, channels: int) -> "_Places":
+        """Find the places of taps, which are sorted by neuron, then by position."""
+        position, neuron = taps.indices.astype(np.int64) // channels, taps.neurons
+        begins = np.ones(len(position), bool)
+        begins[1:] = (np.diff(position) != 0) | (np.diff(neuron) != 0)
+        firsts = np.flatnonzero(begins)
+        starts = np.searchsorted(neuron[firsts], np.arange(len(taps) + 1))
+        return cls(firsts, position[firsts], starts)
+
+    def add_up(self, values: Int) -> Int:
+        """Add up, for each place, a value that each tap has."""
+        made: Int = np.add.reduceat(values, self.firsts) if len(values) else values
+        return made
+
+    def per_neuron(self, values: Int) -> Int:
+        """Add up, for each neuron, a value that each place has."""
+        totals: Int = np.concatenate([[0], np.cumsum(values)])
+        return totals[self.starts[1:]] - totals[self.starts[:-1]]
