@@ -201,9 +201,7 @@ def measure(
 
 
 @torch.no_grad()
-def _classes(
-    model: nn.Module, images: TrainingImages, progress: Callable[[int], None]
-) -> Tensor:
+def _classes(model: nn.Module, images: TrainingImages, progress: Callable[[int], None]) -> Tensor:
     """Return the class that a model, as it is, gives each image."""
     found: list[Tensor] = []
     for pixels, _ in images.evaluation_batches():

@@ -36,9 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--out", metavar="NETLIST", type=Path, required=True, help="netlist to write (.sbnn)"
     )
     add_data(parser, "also compare every bit and stream value with torch on these test images")
-    parser.add_argument(
-        "--images", metavar="N", type=int, help="how many of them (default: all)"
-    )
+    parser.add_argument("--images", metavar="N", type=int, help="how many of them (default: all)")
     add_json(parser)
 
 

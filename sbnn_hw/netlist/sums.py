@@ -10,7 +10,13 @@ from sbnn_hw.netlist.edges import Edge
 from sbnn_hw.netlist.form import INTEGERS, Array, Schema
 from sbnn_hw.netlist.layer import Int, Tapped
 from sbnn_hw.netlist.operation import Constants, Mask, spare
-from sbnn_hw.netlist.taps import Taps, frozen_array, frozen_weights, kernel_histogram
+from sbnn_hw.netlist.taps import (
+    Taps,
+    freeze_integers,
+    frozen_array,
+    frozen_weights,
+    kernel_histogram,
+)
 from sbnn_hw.netlist.windows import Window
 from sbnn_hw.netlist.wiring import Wiring
 
@@ -59,6 +65,7 @@ class Sums(Tapped):
     pad: Int | None = None
 
     def __post_init__(self) -> None:
+        freeze_integers(self, "channels", "groups", "xi", "k")
         object.__setattr__(self, "windowed", self.window is not None)
         object.__setattr__(self, "fixed", frozen_array(self.fixed, np.int64, "Fixed inputs"))
         if self.weights is not None:
@@ -91,10 +98,10 @@ class Sums(Tapped):
         group = (self.taps.indices % self.channels) // (self.channels // self.groups)
         if (group != self.taps.neurons // (len(self.taps) // self.groups)).any():
             raise ModelRejected("A neuron's taps must lie in its own group of channels")
-        if len(self.fixed) and not self.xi:
-            raise ModelRejected("Fixed inputs are allowed only where Ξ is not zero")
         if self.fixed.ndim != 1 or (np.diff(self.fixed) <= 0).any():
             raise ModelRejected("Fixed inputs must increase")
+        if len(self.fixed) and not self.xi:
+            raise ModelRejected("Fixed inputs are allowed only where Ξ is not zero")
         if len(self.fixed) and not 0 <= self.fixed[0] <= self.fixed[-1] < self.channels:
             raise ModelRejected(f"Fixed inputs must be below {self.channels}")
         if np.isin(self.taps.indices % self.channels, self.fixed).any():

@@ -100,27 +100,33 @@ class Wiring:
             if self.window is None
             else find_borders(self.window, *edge.shape[:2]).valid
         )
-        low, high = np.full(self.channels, edge.low), np.full(self.channels, edge.high)
+        low, high = self._each(edge.low), self._each(edge.high)
         if constants is not None:
             low = np.where(constants.known, constants.value, low)
             high = np.where(constants.known, constants.value, high)
-        outside = np.zeros(self.channels, np.int64) if self.pad is None else self.pad
+        outside = self._each(0) if self.pad is None else self.pad
         if self.bipolar:
             low, high = 2 * low - 1, 2 * high - 1
         channel = self.taps.indices.astype(np.int64) % self.channels
-        factors, complement, counted = self._factors(), self._complements(edge), self._counted()
+        factors, complement = self._factors(), self._complements(edge)
         group = np.arange(len(self.taps)) * self.groups // len(self.taps)
 
         def by_group(values: Int) -> Int:
             """Add up what Ξ counts, for each neuron's group."""
-            found: Int = np.where(counted, values, 0).reshape(self.groups, -1).sum(axis=1)[group]
+            if not self.xi:
+                return np.zeros(len(self.taps), np.int64)
+            values = np.where(self._counted(), values, 0)
+            found: Int = values.reshape(self.groups, -1).sum(axis=1)[group]
             return found
 
         places = _Places.of(self.taps, self.channels)
-        beyond, padded = places.add_up(factors * outside[channel]), by_group(self.xi * outside)
+        beyond, padded = (
+            places.add_up(factors * outside[channel]),
+            by_group(self.xi * outside if self.xi else outside),
+        )
         ends: list[Int] = []
         for end in (np.minimum, np.maximum):
-            every: Int = end(self.xi * low, self.xi * high)
+            every: Int = end(self.xi * low, self.xi * high) if self.xi else self._each(0)
             both = factors + self.xi
             # Ξ counts all inputs; those that are tapped are counted with their taps.
             inside = places.add_up(end(both * low[channel], both * high[channel]) - every[channel])
@@ -133,6 +139,10 @@ class Wiring:
             ]
             ends.append(np.array(sums))
         return ends[0], ends[1]
+
+    def _each(self, value: int) -> Int:
+        """Return the same value for each channel; it takes no memory, however many there are."""
+        return np.broadcast_to(np.int64(value), self.channels)
 
     def _counted(self) -> npt.NDArray[np.bool_]:
         counted = np.ones(self.channels, bool)
