@@ -188,9 +188,9 @@ def measure(
     that are done.
     """
     labels = torch.cat([labels for _, labels in images.evaluation_batches()])
-    one = _classes(before, images, watch("the real values"))
+    one = _classes(before, images, watch("the model as it is"))
     with count_clamped(after) as streams:
-        two = _classes(after, images, watch("the integers"))
+        two = _classes(after, images, watch("its integers"))
     return Measured(
         images=len(labels),
         before=int((one == labels).sum()),

@@ -62,6 +62,10 @@ def run(args: argparse.Namespace) -> None:
         if value is not None and not low <= value <= high:
             flag = option.replace("_", "-")
             raise UsageError(f"--{flag} must be between {low} and {high}, not {value}")
+    if args.model.suffix.lower() != ".pt":
+        raise UsageError(
+            f"The model to quantise must be a checkpoint (.pt), not {str(args.model)!r}"
+        )
     if args.out.suffix != ".pt":
         raise UsageError(f"A checkpoint's name must end in .pt, not {str(args.out)!r}")
     check_writable(args.out)
