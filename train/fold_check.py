@@ -78,15 +78,17 @@ def check_fold(
     that nothing reads. ``progress`` is called with the number of images that are done.
     """
     result = FoldCheck()
-    if has_integers(model):
-        check, subject = _check_streams, model
+    streams = has_integers(model)
+    exact = model if streams else copy.deepcopy(model).double().eval()
+    if streams:
         chunk = min(chunk, max(1, _VALUES // sum(e.size for e in _edges(folded.network))))
-    else:
-        check, subject = _check_chunk, copy.deepcopy(model).double().eval()
     for start in range(0, len(pixels), chunk):
         part = pixels[start : start + chunk]
         outcome = folded.network.compute(part, keep=tuple(folded.modules))
-        check(subject, model, folded, part, outcome, start, result, progress)
+        if streams:
+            _check_streams(model, folded, part, outcome, start, result, progress)
+        else:
+            _check_chunk(exact, model, folded, part, outcome, start, result)
         if same is not None and not np.array_equal(outcome.scores, same.compute(part).scores):
             result.class_mismatches += 1
             result.first = result.first or "the scores change when unread neurons are left out"
@@ -107,7 +109,6 @@ def _check_chunk(
     outcome: Outcome,
     start: int,
     result: FoldCheck,
-    progress: Callable[[int], None],
 ) -> None:
     names = [name for name, _ in flat_modules(model)]
     stage_of = {names.index(module): stage for stage, module in folded.modules.items()}
@@ -157,7 +158,6 @@ def _compare_classes(
 @torch.no_grad()
 def _check_streams(
     model: nn.Module,
-    _: nn.Module,
     folded: Folded,
     pixels: np.ndarray[Any, Any],
     outcome: Outcome,
