@@ -173,7 +173,7 @@ def test_pool_is_or_and_and():
          r"^Taps of a neuron must increase \(neuron 1\)$"),
         (lambda: Taps(3, [0, 2], [0], [False]), r"^Tap starts must rise from 0 to 1, not from 0 to 2$"),
         (lambda: Taps(3, [0], [], []), r"^A layer must have one neuron or more$"),
-        (lambda: Taps(0, [0, 0], [], []), r"^A layer must have one input or more, not 0$"),
+        (lambda: Taps(0, [0, 0], [], []), r"^A layer must have between 1 and 2\^32 inputs, not 0$"),
         (lambda: Taps(3, [0, 1], [-1], [False]), r"^Tap indices must be of type uint32, not int64$"),
         (lambda: linear([[1, 0]], [1], xi=2, k=1), r"^Ξ must be odd or k zero, not 2 and 1$"),
         (lambda: linear([[1, -1]], [1], xi=1, k=1), r"^Inverted taps are allowed only with Ξ = 0$"),
@@ -341,7 +341,7 @@ def resealed(content, old, new):
         (b'"ones":null', b'"ones":255', "its ones must be between"),
         (b'"ones":null', b'"ones":true', "ones must not be True"),
         (b'"kernels":null', b'"kernels":[1]', "its kernels must be ten numbers that add up to"),
-        (b'"shape":[1,1,3]', b'"shape":[8388608,8388608,3]', "must have fewer than 2^31 values"),
+        (b'"shape":[1,1,3]', b'"shape":[8388608,8388608,3]', "must have fewer than 2^24 values"),
         (b'"shift":1', b'"shift":41', "Score shift must be between 0 and 40"),
     ],
 )  # fmt: skip

@@ -2,13 +2,14 @@
 
 import json
 import random
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from integer_reference import Reference
-from test_train_authors import make_reactnet18, make_reactnet_a, make_resnet18, write
+from test_train_authors import make_reactnet18, make_reactnet_a, make_resnet18, weights_of, write
 from test_train_integers import NAMES, plan_of, random_model
 
 from sbnn_hw.cli import main
@@ -294,6 +295,85 @@ def test_the_authors_files_become_netlists(tmp_path, name, data, make):
         result = check_fold(made.model, folded, pixels)
         assert result.exact, result.first
         assert result.values + result.bits > 20_000
+
+
+def sparse(state, ones):
+    """Leave a share of the authors' binary weights above zero."""
+    seed = torch.Generator().manual_seed(5)
+    for weight in weights_of(state):
+        above = torch.rand(weight.shape, generator=seed) < ones
+        size = weight.abs().clamp_min(1e-6)  # of millions, some are exactly zero
+        weight.copy_(torch.where(above, size, -size))
+    return state
+
+
+FULL = [
+    ("resnet18", "cifar10", make_resnet18, 64, 200),
+    ("reactnet18", "cifar100", make_reactnet18, 64, 200),
+    ("reactnet_a", "imagenet", make_reactnet_a, 32, 4),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "make", "base", "images", "ones"),
+    [
+        ("resnet18", "cifar10", make_resnet18, 4, 6, 0.05),
+        ("reactnet18", "cifar100", make_reactnet18, 4, 6, 0.05),
+        *(
+            pytest.param(*case, ones, marks=pytest.mark.long)
+            for case in FULL
+            for ones in (0.01, 0.05, 0.5)
+        ),
+    ],
+)
+def test_the_commands_take_the_authors_files(
+    tmp_path, capsys, name, data, make, base, images, ones
+):
+    """From the authors' file to a netlist, by commands, on images with structure."""
+    classes = 4
+    # Where a random τ is almost zero, ξ is too large for a grid; of this seed none is.
+    state = sparse(make(base, classes=classes, seed=2), ones)
+    write(tmp_path / "theirs.pth", name, state)
+    side = 224 if name == "reactnet_a" else 32
+    rng = np.random.default_rng(4)
+    coarse = rng.integers(40, 216, (images, side // 8, side // 8, 3)).repeat(8, 1).repeat(8, 2)
+    pixels = (coarse + rng.integers(-40, 40, coarse.shape)).astype(np.uint8)
+    labels = np.arange(images) % classes
+    own = tmp_path / "own.npz"
+    np.savez(own, x_train=pixels, y_train=labels, x_test=pixels, y_test=labels)
+    files = {kind: tmp_path / f"a.{kind}.pt" for kind in ("converted", "quantised")}
+    for words in (
+        ("convert", "--model", tmp_path / "theirs.pth", "--as", name, "--data", data,
+         "--out", files["converted"]),
+        ("quantise", "--model", files["converted"], "--data", own, "--images", images,
+         "--out", files["quantised"]),
+        ("fold", "--model", files["quantised"], "--data", own, "--images", images,
+         "--out", tmp_path / "a.sbnn", "--json"),
+    ):  # fmt: skip
+        code, said = run(capsys, *words)
+        assert code == 0, said.err
+    agreement = json.loads(said.out)["agreement"]
+    assert (agreement["images"], agreement["mismatches"], agreement["class_mismatches"]) == (
+        images, 0, 0
+    )  # fmt: skip
+    assert agreement["bits"] > 1000 * images
+    assert agreement["values"] > 1000 * images
+    assert load(tmp_path / "a.sbnn").input.shape == (side, side, 3)
+
+
+def test_progress_is_told(checkpoint, tmp_path, capsys, monkeypatch):
+    """A line now and then, on stderr; without it, a long comparison would say nothing."""
+    from sbnn_hw.commands.common import Progress
+
+    monkeypatch.setattr(Progress, "EVERY", 0.0)
+    monkeypatch.setattr("sbnn_hw.train.fold_check._TENSORS", 64 * 4 * 10)
+    words = ("fold", "--model", checkpoint, "--out", tmp_path / "a.sbnn", "--data", "digits")
+    code, said = run(capsys, *words, "--images", 35)
+    assert code == 0, said.err
+    assert re.fullmatch(r"comparing with torch\n(\d+ of 35 images, \d+ s left\n){3,}", said.err), (
+        said.err
+    )
+    assert " and 35 classes are those of torch" in said.out
 
 
 def run(capsys, *words):

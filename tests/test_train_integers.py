@@ -27,6 +27,7 @@ from sbnn_hw.train.exact import (
     real_valued,
     settle,
 )
+from sbnn_hw.train.fold import fold_model
 from sbnn_hw.train.integers import ClassNorm, IntegerLinear, SignNorm, StreamNorm
 from sbnn_hw.train.loop import train
 from sbnn_hw.train.models import ModelConfig, build_model
@@ -448,6 +449,85 @@ def test_a_checkpoint_whose_integers_cannot_be_is_refused(tmp_path, key, value, 
     with pytest.raises(ModelRejected) as refused:
         load_checkpoint(path)
     assert str(refused.value).startswith(f"{path}: {text}")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "text"),
+    [
+        ("bn1.affine.multiplier", torch.zeros(3, dtype=torch.int64),
+         "bn1.affine.multiplier must be (4,) of torch.int64, not (3,) of torch.int64"),
+        ("bn1.affine.offset", torch.zeros(4),
+         "bn1.affine.offset must be (4,) of torch.int64, not (4,) of torch.float32"),
+        ("bn1.affine.shift", torch.zeros(2, dtype=torch.int64),
+         "bn1.affine.shift must be () of torch.int64, not (2,) of torch.int64"),
+        ("linear.integers", torch.zeros(2, 2, dtype=torch.int8),
+         "linear.integers must be (4, 8) of torch.int8, not (2, 2) of torch.int8"),
+        ("bn1.affine.shift", torch.tensor(-2),
+         "layer bn1: its shifts must be between 0 and 62, not -2 and 0"),
+        ("bn1.affine.offset", torch.full((4,), 1 << 53),
+         ("layer bn1: a sum in its scaling can reach 9.01e+15, but only integers below 2^53 are "
+          "exact; use fewer bits for ξ, weights or streams")),
+        ("bn1.affine.offset", torch.full((4,), -(1 << 63)),
+         ("layer bn1: a sum in its scaling can reach 9.22e+18, but only integers below 2^53 are "
+          "exact; use fewer bits for ξ, weights or streams")),
+        ("layer1.0.bn1.threshold", torch.full((4,), 1 << 53),
+         ("layer layer1.0.bn1: a threshold can reach 9.01e+15, but only integers below 2^53 are "
+          "exact; use fewer bits for ξ, weights or streams")),
+        ("bn1.affine.offset", None, "it lacks bn1.affine.offset"),
+    ],
+)  # fmt: skip
+def test_integers_of_a_wrong_form_are_refused(tmp_path, key, value, text):
+    path, _, _ = saved(tmp_path)
+    content = torch.load(path, weights_only=True)
+    if value is None:
+        del content["values"][key]
+    else:
+        content["values"][key] = value
+    torch.save(content, path)
+    with pytest.raises(ModelRejected) as refused:
+        load_checkpoint(path)
+    assert str(refused.value) == f"{path}: {text}"
+
+
+@pytest.mark.parametrize(
+    "seeds", [range(60), pytest.param(range(60, 1500), marks=pytest.mark.long)]
+)
+def test_changed_integers_are_a_network_or_a_sentence(tmp_path, seeds):
+    path, _, _ = saved(tmp_path)
+    content = torch.load(path, weights_only=True)
+    wild = [
+        0,
+        1,
+        -1,
+        7,
+        63,
+        255,
+        1 << 31,
+        -(1 << 40),
+        1 << 52,
+        -(1 << 53),
+        (1 << 63) - 1,
+        -(1 << 63),
+    ]
+    integers = [k for k, v in content["values"].items() if not v.is_floating_point()]
+    refused = []
+    for seed in seeds:
+        rng = random.Random(seed)
+        key = rng.choice(integers)
+        value = content["values"][key].clone()
+        number = torch.tensor(rng.choice(wild)).to(value.dtype)
+        if value.dim():
+            value.view(-1)[rng.randrange(value.numel())] = number
+        else:
+            value = number
+        torch.save({**content, "values": {**content["values"], key: value}}, path)
+        try:
+            made = load_checkpoint(path)
+            fold_model(made.model, made.config.shape)
+        except ModelRejected as error:
+            refused.append(str(error))
+    assert 0 < len(refused) < len(seeds)
+    assert not any("\n" in sentence for sentence in refused)
 
 
 # Training

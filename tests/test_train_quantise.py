@@ -147,6 +147,14 @@ def test_build_says_to_quantise(trained, tmp_path, capsys):
         (("--weight-bits", 9), "--weight-bits must be between 2 and 8, not 9"),
         (("--xi-bits", 0), "--xi-bits must be between 1 and 16, not 0"),
         (("--images", 0), "--images must be between 1 and 1000000000, not 0"),
+        (("--stream-bits", 0), "--stream-bits must be between 2 and 16, not 0"),
+        (
+            ("--stream-bits", "x"),
+            ("Argument --stream-bits: invalid int value: 'x' (see sbnn-hw quantise --help)"),
+        ),
+        (("--weight-bits", 1), "--weight-bits must be between 2 and 8, not 1"),
+        (("--xi-bits", 17), "--xi-bits must be between 1 and 16, not 17"),
+        (("--model", "a.sbnn"), "The model to quantise must be a checkpoint (.pt), not 'a.sbnn'"),
         (("--out", "b.onnx"), "A checkpoint's name must end in .pt, not 'b.onnx'"),
     ],
 )
@@ -156,6 +164,26 @@ def test_bad_options_are_one_sentence(trained, tmp_path, capsys, words, message)
     assert code == 2
     assert said.err == f"E: {message}\n"
     assert not (tmp_path / "b.pt").exists()
+
+
+def test_data_of_another_shape_are_refused(tmp_path, capsys):
+    for choices, shape in (({"classes": 7}, "8×8×1 in 7"), ({"shape": (9, 9, 1)}, "9×9×1 in 10")):
+        path = tmp_path / "a.pt"
+        save_checkpoint(path, made_of(**choices))
+        command = ("quantise", "--model", path, "--data", "digits", "--out", tmp_path / "b.pt")
+        code, said = run(capsys, *command)
+        assert code == 1
+        assert said.err == (
+            f"E: {path} takes images of {shape} classes, but digits has 8×8×1 in 10\n"
+        )
+
+
+def test_no_data_are_named(trained, tmp_path, capsys):
+    code, said = run(capsys, "quantise", "--model", trained, "--out", tmp_path / "b.pt")
+    assert code == 2
+    assert said.err == (
+        "E: The following arguments are required: --data (see sbnn-hw quantise --help)\n"
+    )
 
 
 def made_of(**choices):

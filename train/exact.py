@@ -41,7 +41,7 @@ LARGEST_SHIFT = 40
 #: Slopes below zero are multiples of 2^−SLOPE_BITS.
 SLOPE_BITS = 8
 #: Bytes that the windows of some images may take at a time: few stay in the cache.
-_ROOM = 1 << 23
+_ROOM = 1 << 21
 
 
 class Exact(nn.Module):
@@ -171,23 +171,40 @@ def check(model: nn.Module) -> None:
 def convolve(
     x: Tensor, weight: Tensor, stride: tuple[int, int], padding: tuple[int, int]
 ) -> Tensor:
-    """Convolve integers in float64, as a product of matrices.
+    """Convolve integers exactly, as a product of matrices; the sums are in float64.
 
     Other algorithms for convolutions (Winograd's, by Fourier transforms) compute with fractions.
     """
     rows, columns = weight.shape[2:]
+    dtype = _exact_type(x, weight)
+    matrix = weight.to(dtype).flatten(1)
     height = (x.shape[2] + 2 * padding[0] - rows) // stride[0] + 1
     width = (x.shape[3] + 2 * padding[1] - columns) // stride[1] + 1
-    each = weight[0].numel() * height * width * 8
-    matrix = weight.double().flatten(1)
-    parts = []
-    for images in torch.split(x.double(), max(1, _ROOM // max(1, each))):
-        if (rows, columns) == (1, 1) and padding == (0, 0):
-            windows = images[:, :, :: stride[0], :: stride[1]].flatten(2)
-        else:
-            windows = F.unfold(images, (rows, columns), padding=padding, stride=stride)
-        parts.append((matrix @ windows).view(len(images), -1, height, width))
-    return torch.cat(parts)
+    made = x.new_empty((len(x), len(weight), height, width), dtype=torch.float64)
+    each = matrix.shape[1] * height * width * matrix.element_size()
+    few = max(1, _ROOM // max(1, each))
+    around = (padding[1], padding[1], padding[0], padding[0])
+    for images, out in zip(torch.split(x, few), torch.split(made, few), strict=True):
+        # One product for some images together, since maps may be small.
+        maps = F.pad(images.to(dtype).transpose(0, 1), around)
+        windows = maps.unfold(2, rows, stride[0]).unfold(3, columns, stride[1])
+        seen = windows.permute(0, 4, 5, 1, 2, 3).reshape(matrix.shape[1], -1)
+        out.copy_((matrix @ seen).view(-1, len(images), height, width).transpose(0, 1))
+    return made
+
+
+def _exact_type(x: Tensor, weight: Tensor) -> torch.dtype:
+    """Return the fastest type in which every sum of products is exact, whatever its order.
+
+    float32 has the integers up to 2^24, if nothing makes torch multiply with fewer bits.
+    """
+    if torch.is_autocast_enabled(x.device.type) or (
+        torch.get_float32_matmul_precision() != "highest" or not x.numel()
+    ):
+        return torch.float64
+    low, high = torch.aminmax(x)
+    largest = torch.maximum(-low, high) * weight.double().abs().flatten(1).sum(1).max()
+    return torch.float32 if float(largest) < 1 << 24 else torch.float64
 
 
 def whole(values: Tensor, what: str) -> Tensor:

@@ -8,6 +8,7 @@ decides, straight from the definition (batch norm of Σ w·x), not by the fold's
 """
 
 import copy
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -18,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sbnn_hw.fold.exact import compare_with_root
-from sbnn_hw.netlist import Encode, Layer
+from sbnn_hw.netlist import Edge, Encode, Layer, Network, Outcome
 from sbnn_hw.train.exact import has_integers
 from sbnn_hw.train.fold import NORMS, Folded, flat_modules, norm_values
 from sbnn_hw.train.layers import (
@@ -32,8 +33,10 @@ __all__ = ["FoldCheck", "check_fold"]
 
 #: Pre-activations closer to zero than this are decided by rationals.
 CLOSE = 1e-9
-# Images whose streams are compared at a time: all of them are held.
-_FEW = 50
+# Values of a netlist with streams that are held to be compared.
+_VALUES = 1 << 28
+# Values of the largest tensor of a torch model: more takes memory, less prepares weights often.
+_TENSORS = 1 << 22
 
 
 @dataclass
@@ -61,18 +64,40 @@ class FoldCheck:
 
 
 def check_fold(
-    model: nn.Module, folded: Folded, pixels: np.ndarray[Any, Any], *, chunk: int = 1000
+    model: nn.Module,
+    folded: Folded,
+    pixels: np.ndarray[Any, Any],
+    *,
+    same: Network | None = None,
+    chunk: int = 1000,
+    progress: Callable[[int], None] = lambda done: None,
 ) -> FoldCheck:
-    """Compare a model and its network on images (count, height, width, channels)."""
+    """Compare a model and its network on images (count, height, width, channels).
+
+    ``same`` is another network that must give the same scores, such as the one without neurons
+    that nothing reads. ``progress`` is called with the number of images that are done.
+    """
     result = FoldCheck()
-    if has_integers(model):
-        for start in range(0, len(pixels), _FEW):
-            _check_streams(model, folded, pixels[start : start + _FEW], start, result)
-        return result
-    exact = copy.deepcopy(model).double().eval()
+    streams = has_integers(model)
+    exact = model if streams else copy.deepcopy(model).double().eval()
+    if streams:
+        chunk = min(chunk, max(1, _VALUES // sum(e.size for e in _edges(folded.network))))
     for start in range(0, len(pixels), chunk):
-        _check_chunk(exact, model, folded, pixels[start : start + chunk], start, result)
+        part = pixels[start : start + chunk]
+        outcome = folded.network.compute(part, keep=tuple(folded.modules))
+        if streams:
+            _check_streams(model, folded, part, outcome, start, result, progress)
+        else:
+            _check_chunk(exact, model, folded, part, outcome, start, result)
+        if same is not None and not np.array_equal(outcome.scores, same.compute(part).scores):
+            result.class_mismatches += 1
+            result.first = result.first or "the scores change when unread neurons are left out"
+        progress(start + len(part))
     return result
+
+
+def _edges(network: Network) -> list[Edge]:
+    return [network.edge_from(number) for number in range(len(network.stages))]
 
 
 @torch.no_grad()
@@ -81,12 +106,12 @@ def _check_chunk(
     model: nn.Module,
     folded: Folded,
     pixels: np.ndarray[Any, Any],
+    outcome: Outcome,
     start: int,
     result: FoldCheck,
 ) -> None:
     names = [name for name, _ in flat_modules(model)]
     stage_of = {names.index(module): stage for stage, module in folded.modules.items()}
-    outcome = folded.network.compute(pixels, keep=tuple(folded.modules))
     absent = {stage.name: stage.absent for stage in folded.network.stages}
     x = torch.from_numpy(np.array(pixels.transpose(0, 3, 1, 2))).double()
     run = _Run([module for _, module in flat_modules(doubles)])
@@ -132,41 +157,56 @@ def _compare_classes(
 
 @torch.no_grad()
 def _check_streams(
-    model: nn.Module, folded: Folded, pixels: np.ndarray[Any, Any], start: int, result: FoldCheck
+    model: nn.Module,
+    folded: Folded,
+    pixels: np.ndarray[Any, Any],
+    outcome: Outcome,
+    start: int,
+    result: FoldCheck,
+    progress: Callable[[int], None],
 ) -> None:
     network = folded.network
-    outcome = network.compute(pixels, keep=tuple(folded.modules))
-    seen: dict[str, Tensor] = {}
-
-    def keep(name: str) -> Any:
-        return lambda module, inputs, output: seen.update({name: output})
-
-    hooks = [
-        model.get_submodule(name).register_forward_hook(keep(name))
-        for name in folded.modules.values()
-    ]
-    try:
-        scores = model(torch.from_numpy(np.array(pixels.transpose(0, 3, 1, 2))))
-    finally:
-        for hook in hooks:
-            hook.remove()
     # What nothing reads may be left out; then only what is read is compared.
     whole = not any(len(stage.absent) for stage in network.stages)
-    for number, stage in enumerate(network.stages):
-        if stage.name not in folded.modules:
-            continue
-        x = seen[folded.modules[stage.name]].numpy()
-        want = x.transpose(0, 2, 3, 1) if x.ndim == 4 else x
+    at = 0
+
+    def compare(number: int) -> Any:
+        stage = network.stages[number]
         bits = isinstance(stage.operation, Encode | Layer)
-        read = np.ones(want.shape[1:], bool) if whole else network.read[number]
-        different = ((want > 0) if bits else want) != outcome.values[stage.name]
-        _note(stage.name, different & read, start, result)
-        if bits:
-            result.bits += len(pixels) * int(read.sum())
-        else:
-            result.values += len(pixels) * int(read.sum())
+        read = np.True_ if whole else network.read[number]
+        count = network.edge_from(number).size if whole else int(read.sum())
+        values = outcome.values[stage.name]
+
+        def hook(module: nn.Module, inputs: Any, output: Tensor) -> None:
+            x = output.numpy()
+            want = x.transpose(0, 2, 3, 1) if x.ndim == 4 else x
+            different = ((want > 0) if bits else want) != values[at : at + len(x)]
+            _note(stage.name, different & read, start + at, result)
+            if bits:
+                result.bits += len(x) * count
+            else:
+                result.values += len(x) * count
+
+        return hook
+
+    hooks = [
+        model.get_submodule(folded.modules[stage.name]).register_forward_hook(compare(number))
+        for number, stage in enumerate(network.stages)
+        if stage.name in folded.modules
+    ]
+    few = max(1, _TENSORS // max(edge.size for edge in _edges(network)))
+    classes = []
+    try:
+        while at < len(pixels):
+            images = np.ascontiguousarray(pixels[at : at + few].transpose(0, 3, 1, 2))
+            classes.append(model(torch.from_numpy(images)).argmax(1).numpy())
+            at += len(images)
+            progress(start + at)
+    finally:
+        for each in hooks:
+            each.remove()
     result.images += len(pixels)
-    _compare_classes(scores.argmax(1).numpy(), outcome.classes, start, result)
+    _compare_classes(np.concatenate(classes), outcome.classes, start, result)
 
 
 def _compare(

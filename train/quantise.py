@@ -1,6 +1,6 @@
 """From real-valued streams to integers: a trained backbone becomes one with integer streams."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -184,12 +184,22 @@ def _stream_of(model: nn.Module, affine: str) -> Stream:
     return stream
 
 
-def measure(before: nn.Module, after: nn.Module, images: TrainingImages) -> Measured:
-    """Evaluate a model before and after, on the same images."""
+def measure(
+    before: nn.Module,
+    after: nn.Module,
+    images: TrainingImages,
+    *,
+    watch: Callable[[str], Callable[[int], None]] = lambda which: lambda done: None,
+) -> Measured:
+    """Evaluate a model before and after, on the same images.
+
+    ``watch`` is called with what is evaluated, and returns what is called with the number of images
+    that are done.
+    """
     labels = torch.cat([labels for _, labels in images.evaluation_batches()])
-    one = _classes(before, images)
+    one = _classes(before, images, watch("the model as it is"))
     with count_clamped(after) as streams:
-        two = _classes(after, images)
+        two = _classes(after, images, watch("its integers"))
     return Measured(
         images=len(labels),
         before=int((one == labels).sum()),
@@ -200,12 +210,11 @@ def measure(before: nn.Module, after: nn.Module, images: TrainingImages) -> Meas
 
 
 @torch.no_grad()
-def _classes(model: nn.Module, images: TrainingImages) -> Tensor:
+def _classes(model: nn.Module, images: TrainingImages, progress: Callable[[int], None]) -> Tensor:
     """Return the class that a model, as it is, gives each image."""
-    return torch.cat(
-        [
-            model(part).argmax(1)
-            for pixels, _ in images.evaluation_batches()
-            for part in torch.split(pixels, _PART)
-        ]
-    )
+    found: list[Tensor] = []
+    for pixels, _ in images.evaluation_batches():
+        for part in torch.split(pixels, _PART):
+            found.append(model(part).argmax(1))
+            progress(sum(map(len, found)))
+    return torch.cat(found)

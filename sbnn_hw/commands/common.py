@@ -2,6 +2,7 @@
 
 import argparse
 import logging
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ logger = logging.getLogger("sbnn_hw")
 
 __all__ = [
     "DATA_OPTIONS",
+    "Progress",
     "add_data",
     "add_data_options",
     "add_data_root",
@@ -228,3 +230,21 @@ def options_of(args: argparse.Namespace) -> "Options":
         split_pairs=args.split_pairs,
         **choices_of(args),
     )
+
+
+class Progress:
+    """Says now and then how many images are done, and how long the others will take."""
+
+    #: Seconds between two lines.
+    EVERY = 2.0
+
+    def __init__(self, total: int) -> None:
+        self._total, self._started = total, time.monotonic()
+        self._next = self._started + self.EVERY
+
+    def __call__(self, done: int) -> None:
+        now = time.monotonic()
+        if now >= self._next and done < self._total:
+            self._next = now + self.EVERY
+            left = (now - self._started) / max(1, done) * (self._total - done)
+            logger.info("%s of %s images, %.0f s left", f"{done:,}", f"{self._total:,}", left)

@@ -6,7 +6,7 @@ import logging
 import os
 from pathlib import Path
 
-from sbnn_hw.commands.common import add_data, add_json, find_data_of
+from sbnn_hw.commands.common import Progress, add_data, add_json, find_data_of
 from sbnn_hw.commands.eval import check_geometry
 from sbnn_hw.errors import UsageError, naming
 from sbnn_hw.files import check_writable
@@ -64,6 +64,10 @@ def run(args: argparse.Namespace) -> None:
         if value is not None and not low <= value <= high:
             flag = option.replace("_", "-")
             raise UsageError(f"--{flag} must be between {low} and {high}, not {value}")
+    if args.model.suffix.lower() != ".pt":
+        raise UsageError(
+            f"The model to quantise must be a checkpoint (.pt), not {str(args.model)!r}"
+        )
     if args.out.suffix != ".pt":
         raise UsageError(f"A checkpoint's name must end in .pt, not {str(args.out)!r}")
     check_writable(args.out)
@@ -95,8 +99,12 @@ def run(args: argparse.Namespace) -> None:
             images=args.images,
             recalibrate=args.recalibrate,
         )
-    logger.info("evaluating")
-    measured = measure(checkpoint.model, made.checkpoint.model, tests)
+
+    def watch(which: str) -> Progress:
+        logger.info("evaluating %s", which)
+        return Progress(len(tests))
+
+    measured = measure(checkpoint.model, made.checkpoint.model, tests, watch=watch)
     save_checkpoint(args.out, made.checkpoint)
     before, after = (n / measured.images for n in (measured.before, measured.after))
     moved = {name: by for name, by in made.moved.items() if by}

@@ -2,8 +2,6 @@
 
 import argparse
 import json
-import logging
-import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,13 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from sbnn_hw.boards.protocol import Counters
-from sbnn_hw.commands.common import add_data, add_json, add_model, read_data
+from sbnn_hw.commands.common import Progress, add_data, add_json, add_model, read_data
 from sbnn_hw.errors import Disagreement, LinkFailed, UsageError
 from sbnn_hw.images import read_images
 from sbnn_hw.models import open_network
 from sbnn_hw.netlist import Network
-
-logger = logging.getLogger("sbnn_hw")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -84,7 +80,7 @@ def run(args: argparse.Namespace) -> None:
     pixels, labels = _load(args, network)
     with open_board(args.port, baud=args.baud, timeout=args.timeout, tries=args.tries) as board:
         board.check_network(network, str(args.model))
-        answers = board.classify(pixels, progress=_Progress(len(pixels)))
+        answers = board.classify(pixels, progress=Progress(len(pixels)))
         try:
             counters: Counters | None = board.counters()
         except LinkFailed:
@@ -146,18 +142,6 @@ def _load(
         return pixels, None
     images = read_data(args, network, args.model)
     return images.pixels[: args.count], images.labels[: args.count]
-
-
-class _Progress:
-    """Says now and then how far it is."""
-
-    def __init__(self, total: int) -> None:
-        self._total, self._next = total, time.monotonic() + 2
-
-    def __call__(self, done: int) -> None:
-        if time.monotonic() >= self._next and done < self._total:
-            self._next = time.monotonic() + 2
-            logger.info("%s of %s images", f"{done:,}", f"{self._total:,}")
 
 
 def _print(result: dict[str, Any], files: list[Path], network: Network) -> None:

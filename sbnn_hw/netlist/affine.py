@@ -11,7 +11,7 @@ from sbnn_hw.netlist.edges import Edge
 from sbnn_hw.netlist.form import INTEGERS, TABLE, Array, Schema
 from sbnn_hw.netlist.layer import Int, multiplications
 from sbnn_hw.netlist.operation import Constants, Mask, Operation, Work, spare
-from sbnn_hw.netlist.taps import frozen_array
+from sbnn_hw.netlist.taps import freeze_integers, frozen_array
 from sbnn_hw.netlist.wiring import EXACT
 
 __all__ = ["Affine"]
@@ -67,6 +67,7 @@ class Affine(Operation):
         for name in ("multipliers", "offsets", "slopes", "offsets_behind"):
             if (given := getattr(self, name)) is not None:
                 object.__setattr__(self, name, frozen_array(given, np.int64, f"Affine {name}"))
+        freeze_integers(self, "shift", "low", "high", "slope_shift")
         shape = self.multipliers.shape
         if len(shape) != 2 or shape[0] not in (1, 2) or not shape[1]:
             raise ModelRejected(

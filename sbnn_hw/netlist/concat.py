@@ -9,6 +9,7 @@ from sbnn_hw.errors import ModelRejected
 from sbnn_hw.netlist.edges import Edge
 from sbnn_hw.netlist.form import Array, Schema
 from sbnn_hw.netlist.operation import Constants, Mask, Operation
+from sbnn_hw.netlist.taps import freeze_integers
 
 __all__ = ["Concat"]
 
@@ -26,6 +27,7 @@ class Concat(Operation):
     count: int = 2
 
     def __post_init__(self) -> None:
+        freeze_integers(self, "count")
         if not 2 <= self.count <= self.most_sources:
             raise ModelRejected(
                 f"It takes between 2 and {self.most_sources} sources, not {self.count!r}"

@@ -9,7 +9,7 @@ from sbnn_hw.errors import ModelRejected
 from sbnn_hw.netlist.edges import Edge
 from sbnn_hw.netlist.form import Schema
 from sbnn_hw.netlist.layer import Layer, require_map
-from sbnn_hw.netlist.taps import kernel_histogram
+from sbnn_hw.netlist.taps import freeze_integers, kernel_histogram
 from sbnn_hw.netlist.windows import Borders, Window, find_borders
 from sbnn_hw.netlist.wiring import Wiring
 
@@ -44,6 +44,7 @@ class Conv2d(Layer):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        freeze_integers(self, "channels", "groups")
         if self.border not in ("minus", "zero"):
             raise ModelRejected(f"Border must be minus or zero, not {self.border!r}")
         if self.groups < 1 or self.channels % self.groups or len(self.taps) % self.groups:

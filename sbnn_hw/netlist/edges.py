@@ -34,10 +34,10 @@ class Edge:
         if len(self.shape) not in (1, 3) or min(self.shape) < 1:
             raise ModelRejected(
                 f"An edge's shape must be (length,) or (height, width, channels), "
-                f"not {self.shape!r}"
+                f"not {self.shape!r:.80}"
             )
-        if self.size >= 1 << 31:
-            raise ModelRejected(f"An edge must have fewer than 2^31 values, not {self.shape!r}")
+        if self.size >= 1 << 24:
+            raise ModelRejected(f"An edge must have fewer than 2^24 values, not {self.shape!r}")
         if self.low > self.high:
             raise ModelRejected(f"An edge's range must rise, not from {self.low} to {self.high}")
         if self.bits not in range(1, 63):

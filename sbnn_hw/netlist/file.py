@@ -135,7 +135,9 @@ class _Reader:
         kind, shape = get(text, "type", str), get(text, "shape", list)
         if get(text, "array", int) != self._next:
             raise Damaged("an array is out of order")
-        if not all(type(size) is int and 0 <= size < 1 << 40 for size in shape) or len(shape) > 4:
+        if not all(type(size) is int and 0 <= size < 1 << 40 for size in shape) or (
+            not 1 <= len(shape) <= 4
+        ):
             raise Damaged("an array's shape is wrong")
         count = 1
         for size in shape:

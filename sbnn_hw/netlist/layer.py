@@ -10,7 +10,7 @@ from sbnn_hw.errors import ModelRejected
 from sbnn_hw.netlist.edges import Edge
 from sbnn_hw.netlist.form import BOOLEANS, INTEGERS, TABLE, Array, Schema
 from sbnn_hw.netlist.operation import Constants, Mask, Operation, Work
-from sbnn_hw.netlist.taps import Taps, frozen_array
+from sbnn_hw.netlist.taps import Taps, freeze_integers, frozen_array
 from sbnn_hw.netlist.windows import Borders
 from sbnn_hw.netlist.wiring import Wiring
 
@@ -116,6 +116,7 @@ class Layer(Tapped):
     fixed: Int
 
     def __post_init__(self) -> None:
+        freeze_integers(self, "xi", "k")
         for name, dtype in (("thresholds", np.int64), ("flips", np.bool_), ("fixed", np.int64)):
             array = frozen_array(getattr(self, name), dtype, f"Layer {name}")
             object.__setattr__(self, name, array)
@@ -132,10 +133,10 @@ class Layer(Tapped):
             raise ModelRejected(f"Flips must be ({neurons},), not {self.flips.shape!r}")
         if self.xi and self.taps.inverted.any():
             raise ModelRejected("Inverted taps are allowed only with Ξ = 0")
-        if len(self.fixed) and not self.xi:
-            raise ModelRejected("Fixed inputs are allowed only where Ξ is not zero")
         if self.fixed.ndim != 1 or (np.diff(self.fixed) <= 0).any():
             raise ModelRejected("Fixed inputs must increase")
+        if len(self.fixed) and not self.xi:
+            raise ModelRejected("Fixed inputs are allowed only where Ξ is not zero")
 
     def _check_fixed(self, channels: int) -> None:
         if len(self.fixed) and not (self.fixed[0] >= 0 and self.fixed[-1] < channels):

@@ -1,6 +1,7 @@
 """The integer network: a directed acyclic graph of stages that computes itself."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -53,15 +54,16 @@ class Network:
         if not self.stages:
             raise ModelRejected("A network must have one stage or more")
         names = [stage.name for stage in self.stages]
-        if len(set(names)) != len(names):
-            raise ModelRejected(f"Stage names must differ, not {names!r}")
+        twice = [name for name, count in Counter(names).items() if count > 1]
+        if twice:
+            raise ModelRejected(f"Stage names must differ, but several are {twice[0]!r}")
         read: set[int] = set()
         edges: list[Edge] = []
         for number, stage in enumerate(self.stages):
             for source in stage.sources:
-                if not INPUT <= source < number:
+                if source not in range(INPUT, number):
                     raise ModelRejected(
-                        f"Stage {stage.name} must receive from an earlier stage, not {source!r}"
+                        f"Stage {stage.name} must receive from an earlier stage, not {source!r:.80}"
                     )
                 read.add(source)
             into = [self.input if source == INPUT else edges[source] for source in stage.sources]

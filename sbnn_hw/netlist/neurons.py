@@ -16,12 +16,16 @@ from sbnn_hw.netlist.sums import Sums
 
 __all__ = ["neurons_of"]
 
+# Values of all neurons' taps, at all borders, that are gone through.
+_MOST = 1 << 28
+
 
 def neurons_of(sums: Sums, affine: Affine | None, encode: Encode, edge: Edge) -> Layer | None:
     """Return the layer that computes the bits of sums; None if none does.
 
     A layer has neither weights nor signed inputs, its padding is 0, and each of its neurons has one
-    threshold, so that the bit may change only once as the sum grows.
+    threshold, so that the bit may change only once as the sum grows. With Ξ, the values that a
+    neuron's taps add up to are gone through, so that there must not be too many of them.
     """
     if sums.weights is not None or sums.pad is not None or edge.signed:
         return None
@@ -33,6 +37,8 @@ def neurons_of(sums: Sums, affine: Affine | None, encode: Encode, edge: Edge) ->
     draft = _layer(sums, np.zeros((1, count), np.int64), np.zeros(count, bool))
     classes = len(draft.borders(edge))
     draft = replace(draft, thresholds=np.zeros((classes, count), np.int64))
+    if sums.xi and classes * _values(sums, edge) > _MOST:
+        return None
     low, high = draft.reach(edge)
     base, always = _borders(sums, draft, edge)
     thresholds = np.zeros((classes, count), np.int64)
@@ -62,6 +68,11 @@ def neurons_of(sums: Sums, affine: Affine | None, encode: Encode, edge: Edge) ->
     layer = replace(draft, taps=sums.taps.only(~gone[sums.taps.neurons]), flips=flips & ~gone)
     layer = replace(layer, thresholds=_occurring(layer, edge, thresholds, ~gone))
     return canonical_layer(layer, edge, constants)
+
+
+def _values(sums: Sums, edge: Edge) -> int:
+    """Return how many values the taps of all neurons can add up to."""
+    return len(sums.taps.indices) * edge.maximum + len(sums.taps)
 
 
 def _layer(sums: Sums, thresholds: Int, flips: Mask) -> Layer:

@@ -9,7 +9,7 @@ from sbnn_hw.errors import ModelRejected
 from sbnn_hw.netlist.edges import Edge
 from sbnn_hw.netlist.form import INTEGERS, Array, Schema
 from sbnn_hw.netlist.layer import Int, Tapped, require_vector
-from sbnn_hw.netlist.taps import Taps, frozen_array, frozen_weights
+from sbnn_hw.netlist.taps import Taps, freeze_integers, frozen_array, frozen_weights
 from sbnn_hw.netlist.wiring import EXACT, Wiring
 
 __all__ = ["Scores"]
@@ -43,6 +43,7 @@ class Scores(Tapped):
     weights: Int | None = None
 
     def __post_init__(self) -> None:
+        freeze_integers(self, "shift")
         offsets = frozen_array(self.offsets, np.int64, "Score offsets")
         object.__setattr__(self, "offsets", offsets)
         # What is common to all classes, q among it, does not change which is the largest.

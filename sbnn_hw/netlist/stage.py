@@ -15,6 +15,8 @@ __all__ = ["INPUT", "Stage"]
 #: The source that stands for the network's own input.
 INPUT = -1
 
+_NAME = r"[a-z][a-z0-9_]{0,62}"
+
 
 @dataclass(frozen=True, eq=False)
 class Stage:
@@ -36,15 +38,19 @@ class Stage:
     absent: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def __post_init__(self) -> None:
-        if not re.fullmatch(r"[a-z][a-z0-9_]{0,62}", self.name):
+        if not isinstance(self.name, str) or not re.fullmatch(_NAME, self.name):
             raise ModelRejected(
-                f"A stage's name must be lower-case letters, digits and underscores, "
-                f"not {self.name!r}"
+                f"A stage's name must be up to 63 lower-case letters, digits and underscores, "
+                f"not {self.name!r:.80}"
             )
         object.__setattr__(self, "absent", frozen_array(self.absent, np.int64, "Absent neurons"))
-        object.__setattr__(self, "sources", tuple(self.sources))
+        if not all(isinstance(source, int | np.integer) for source in self.sources):
+            raise ModelRejected(
+                f"Stage {self.name} must name its sources by numbers, not {self.sources!r:.80}"
+            )
+        object.__setattr__(self, "sources", tuple(map(int, self.sources)))
         if len(self.sources) != self.operation.arity:
             wanted = (
                 "one source" if self.operation.arity == 1 else f"{self.operation.arity} sources"
             )
-            raise ModelRejected(f"Stage {self.name} must have {wanted}, not {self.sources!r}")
+            raise ModelRejected(f"Stage {self.name} must have {wanted}, not {self.sources!r:.80}")

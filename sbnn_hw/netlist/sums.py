@@ -10,7 +10,13 @@ from sbnn_hw.netlist.edges import Edge
 from sbnn_hw.netlist.form import INTEGERS, Array, Schema
 from sbnn_hw.netlist.layer import Int, Tapped
 from sbnn_hw.netlist.operation import Constants, Mask, spare
-from sbnn_hw.netlist.taps import Taps, frozen_array, frozen_weights, kernel_histogram
+from sbnn_hw.netlist.taps import (
+    Taps,
+    freeze_integers,
+    frozen_array,
+    frozen_weights,
+    kernel_histogram,
+)
 from sbnn_hw.netlist.windows import Window
 from sbnn_hw.netlist.wiring import Wiring
 
@@ -59,6 +65,7 @@ class Sums(Tapped):
     pad: Int | None = None
 
     def __post_init__(self) -> None:
+        freeze_integers(self, "channels", "groups", "xi", "k")
         object.__setattr__(self, "windowed", self.window is not None)
         object.__setattr__(self, "fixed", frozen_array(self.fixed, np.int64, "Fixed inputs"))
         if self.weights is not None:
@@ -91,10 +98,10 @@ class Sums(Tapped):
         group = (self.taps.indices % self.channels) // (self.channels // self.groups)
         if (group != self.taps.neurons // (len(self.taps) // self.groups)).any():
             raise ModelRejected("A neuron's taps must lie in its own group of channels")
-        if len(self.fixed) and not self.xi:
-            raise ModelRejected("Fixed inputs are allowed only where Ξ is not zero")
         if self.fixed.ndim != 1 or (np.diff(self.fixed) <= 0).any():
             raise ModelRejected("Fixed inputs must increase")
+        if len(self.fixed) and not self.xi:
+            raise ModelRejected("Fixed inputs are allowed only where Ξ is not zero")
         if len(self.fixed) and not 0 <= self.fixed[0] <= self.fixed[-1] < self.channels:
             raise ModelRejected(f"Fixed inputs must be below {self.channels}")
         if np.isin(self.taps.indices % self.channels, self.fixed).any():
@@ -130,6 +137,14 @@ class Sums(Tapped):
 
     def infer(self, edge: Edge) -> Edge:
         """Return the edge of sums; its range is what the taps can reach at any border."""
+        # Millions of taps are not gone through again for the same edge.
+        known: tuple[Edge, Edge] | None = getattr(self, "_inferred", None)
+        if known is None or known[0] != edge:
+            known = edge, self._infer(edge)
+            object.__setattr__(self, "_inferred", known)
+        return known[1]
+
+    def _infer(self, edge: Edge) -> Edge:
         dimensions = 1 if self.window is None else 3
         if len(edge.shape) != dimensions or edge.channels != self.channels:
             what = "vector of {} values" if self.window is None else "map of {} channels"
@@ -147,10 +162,11 @@ class Sums(Tapped):
             edge.low <= self.pad.min() and self.pad.max() <= edge.high
         ):
             raise ModelRejected(f"Padding must lie between {edge.low} and {edge.high}")
+        scan: Literal["raster", "vector"] = "vector" if self.window is None else "raster"
+        made = Edge((*output, len(self.taps)), scan=scan)  # no larger than an edge may be
         self.wiring.check(edge)
         low, high = self.wiring.reach(edge)
-        scan: Literal["raster", "vector"] = "vector" if self.window is None else "raster"
-        return Edge((*output, len(self.taps)), int(low.min()), int(high.max()), scan)
+        return replace(made, low=int(low.min()), high=int(high.max()))
 
     def complements(self, edge: Edge) -> bool:
         """Whether it matters to it how many bits its inputs have."""

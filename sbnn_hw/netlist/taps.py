@@ -1,5 +1,6 @@
 """Which inputs a layer's neurons are wired to, in arrays: millions of taps, no object for each."""
 
+import operator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -19,7 +20,7 @@ from sbnn_hw.netlist.form import (
     object_of,
 )
 
-__all__ = ["Taps", "frozen_array", "frozen_weights", "kernel_histogram"]
+__all__ = ["Taps", "freeze_integers", "frozen_array", "frozen_weights", "kernel_histogram"]
 
 Int = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]
@@ -27,12 +28,28 @@ Bool = npt.NDArray[np.bool_]
 
 def frozen_array(values: Any, dtype: type, name: str) -> npt.NDArray[Any]:
     """Return a read-only array of a type that holds every value exactly."""
-    given = np.asarray(values)
-    array: npt.NDArray[Any] = np.array(given, dtype=dtype, order="C")
+    wanted = np.dtype(dtype).name
+    try:
+        with np.errstate(invalid="ignore"):  # what is no number is not equal to one either
+            given = np.asarray(values)
+            array: npt.NDArray[Any] = np.array(given, dtype=dtype, order="C")
+    except (ValueError, TypeError, OverflowError):
+        raise ModelRejected(f"{name} must be of type {wanted}, not {values!r:.80}") from None
     if not np.array_equal(array, given):
-        raise ModelRejected(f"{name} must be of type {np.dtype(dtype).name}, not {given.dtype}")
+        raise ModelRejected(f"{name} must be of type {wanted}, not {given.dtype}")
     array.setflags(write=False)
     return array
+
+
+def freeze_integers(made: Any, *names: str) -> None:
+    """Make Python's integers of some fields of an immutable value, or refuse what is none."""
+    for name in names:
+        value = getattr(made, name)
+        try:
+            object.__setattr__(made, name, operator.index(value))
+        except TypeError:
+            what = f"{type(made).__name__} {name.replace('_', ' ')}"
+            raise ModelRejected(f"{what} must be an integer, not {value!r:.80}") from None
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,8 +89,9 @@ class Taps:
     def __post_init__(self) -> None:
         for name, dtype in (("starts", np.int64), ("indices", np.uint32), ("inverted", np.bool_)):
             object.__setattr__(self, name, frozen_array(getattr(self, name), dtype, f"Tap {name}"))
-        if self.width < 1:
-            raise ModelRejected(f"A layer must have one input or more, not {self.width!r}")
+        freeze_integers(self, "width")
+        if not 1 <= self.width <= 1 << 32:
+            raise ModelRejected(f"A layer must have between 1 and 2^32 inputs, not {self.width!r}")
         if self.starts.ndim != 1 or len(self.starts) < 2:
             raise ModelRejected("A layer must have one neuron or more")
         ends = (int(self.starts[0]), int(self.starts[-1]))

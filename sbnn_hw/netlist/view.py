@@ -133,7 +133,7 @@ def from_view(view: Any) -> Network:
             raise Damaged(
                 "its digest does not match its content; remove the digest if you change the file"
             )
-    except (Damaged, ValueError, OverflowError, RecursionError, TypeError) as error:
+    except (Damaged, ValueError, OverflowError, RecursionError, TypeError, MemoryError) as error:
         raise ModelRejected(f"it is not a view of a netlist ({error})") from None
     return network
 

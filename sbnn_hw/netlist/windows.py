@@ -12,6 +12,9 @@ from sbnn_hw.netlist.form import Arrays, Damaged, Schema, Write, get, list_of, o
 
 __all__ = ["Borders", "Window", "find_borders"]
 
+# Border classes, times positions in the window, that there may be.
+_MASKS = 1 << 24
+
 
 @dataclass(frozen=True)
 class Window:
@@ -117,19 +120,44 @@ class Borders:
 @lru_cache(maxsize=256)
 def find_borders(window: Window, height: int, width: int) -> Borders:
     """Return the border classes of a window on a map."""
-    rows, columns = window.output(height, width)
-    inside = []
-    for axis, (count, size) in enumerate(((rows, height), (columns, width))):
-        at = np.arange(count)[:, None] * window.stride[axis] - window.padding[axis]
-        at = at + np.arange(window.kernel[axis])
-        inside.append((at >= 0) & (at < size))
-    masks = inside[0][:, None, :, None] & inside[1][None, :, None, :]
-    flat = masks.reshape(rows * columns, window.size)
-    _, first, of = np.unique(flat, axis=0, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order))
-    valid, classes = flat[first[order]], rank[of.reshape(-1)].reshape(rows, columns)
+    down, across = (
+        _classes(count, size, kernel, stride, padding)
+        for count, size, kernel, stride, padding in zip(
+            window.output(height, width), (height, width), window.kernel, window.stride,
+            window.padding, strict=True,
+        )
+    )  # fmt: skip
+    (above, below, row), (left, right, column) = down, across
+    if len(above) * len(left) * window.size > _MASKS:
+        raise ModelRejected(
+            f"A window of {window} has too many borders on a map of {height}×{width}; use a "
+            f"smaller one"
+        )
+    # A window that begins beyond the border reaches into the map all the same, so that no two
+    # pairs of a class of rows and one of columns have the same positions inside.
+    masks = [
+        (np.arange(kernel) >= first[:, None]) & (np.arange(kernel) < last[:, None])
+        for kernel, first, last in zip(window.kernel, (above, left), (below, right), strict=True)
+    ]
+    valid = (masks[0][:, None, :, None] & masks[1][None, :, None, :]).reshape(-1, window.size)
+    classes = row[:, None] * len(left) + column
     valid.setflags(write=False)
     classes.setflags(write=False)
     return Borders(valid, classes)
+
+
+def _classes(
+    count: int, size: int, kernel: int, stride: int, padding: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return where the windows along an axis begin and end to be inside, and each one's class.
+
+    Classes are numbered as they occur.
+    """
+    at = np.arange(count) * stride - padding
+    ends = np.stack([np.maximum(-at, 0), np.minimum(size - at, kernel)], axis=1)
+    _, first, of = np.unique(ends, axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    kinds = ends[first[order]]
+    return kinds[:, 0], kinds[:, 1], rank[of.reshape(-1)]

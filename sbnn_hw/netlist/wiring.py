@@ -100,31 +100,38 @@ class Wiring:
             if self.window is None
             else find_borders(self.window, *edge.shape[:2]).valid
         )
-        low, high = np.full(self.channels, edge.low), np.full(self.channels, edge.high)
+        low, high = self._each(edge.low), self._each(edge.high)
         if constants is not None:
             low = np.where(constants.known, constants.value, low)
             high = np.where(constants.known, constants.value, high)
-        outside = np.zeros(self.channels, np.int64) if self.pad is None else self.pad
+        outside = self._each(0) if self.pad is None else self.pad
         if self.bipolar:
             low, high = 2 * low - 1, 2 * high - 1
-        position, channel = np.divmod(self.taps.indices.astype(np.int64), self.channels)
-        factors, complement, counted = self._factors(), self._complements(edge), self._counted()
+        channel = self.taps.indices.astype(np.int64) % self.channels
+        factors, complement = self._factors(), self._complements(edge)
         group = np.arange(len(self.taps)) * self.groups // len(self.taps)
 
         def by_group(values: Int) -> Int:
             """Add up what Ξ counts, for each neuron's group."""
-            found: Int = np.where(counted, values, 0).reshape(self.groups, -1).sum(axis=1)[group]
+            if not self.xi:
+                return np.zeros(len(self.taps), np.int64)
+            values = np.where(self._counted(), values, 0)
+            found: Int = values.reshape(self.groups, -1).sum(axis=1)[group]
             return found
 
-        beyond, padded = factors * outside[channel], by_group(self.xi * outside)
+        places = _Places.of(self.taps, self.channels)
+        beyond, padded = (
+            places.add_up(factors * outside[channel]),
+            by_group(self.xi * outside if self.xi else outside),
+        )
         ends: list[Int] = []
         for end in (np.minimum, np.maximum):
-            every: Int = end(self.xi * low, self.xi * high)
+            every: Int = end(self.xi * low, self.xi * high) if self.xi else self._each(0)
             both = factors + self.xi
             # Ξ counts all inputs; those that are tapped are counted with their taps.
-            inside = end(both * low[channel], both * high[channel]) - every[channel]
+            inside = places.add_up(end(both * low[channel], both * high[channel]) - every[channel])
             sums = [
-                self.taps.per_neuron(np.where(mask[position], inside, beyond))
+                places.per_neuron(np.where(mask[places.position], inside, beyond))
                 + mask.sum() * by_group(every)
                 + (~mask).sum() * padded
                 + complement
@@ -132,6 +139,10 @@ class Wiring:
             ]
             ends.append(np.array(sums))
         return ends[0], ends[1]
+
+    def _each(self, value: int) -> Int:
+        """Return the same value for each channel; it takes no memory, however many there are."""
+        return np.broadcast_to(np.int64(value), self.channels)
 
     def _counted(self) -> npt.NDArray[np.bool_]:
         counted = np.ones(self.channels, bool)
@@ -205,3 +216,35 @@ class Wiring:
                 own = slice(group * per_group, (group + 1) * per_group)
                 seen[group, ..., position, :] = read[..., own]
         return seen
+
+
+@dataclass(frozen=True, eq=False)
+class _Places:
+    """The taps of each neuron at each position of a window; only places that have taps."""
+
+    #: Where the taps of a place begin.
+    firsts: Int
+    #: The position in the window.
+    position: Int
+    #: Neuron *n* has the places from ``starts[n]`` to ``starts[n + 1]``.
+    starts: Int
+
+    @classmethod
+    def of(cls, taps: Taps, channels: int) -> "_Places":
+        """Find the places of taps, which are sorted by neuron, then by position."""
+        position, neuron = taps.indices.astype(np.int64) // channels, taps.neurons
+        begins = np.ones(len(position), bool)
+        begins[1:] = (np.diff(position) != 0) | (np.diff(neuron) != 0)
+        firsts = np.flatnonzero(begins)
+        starts = np.searchsorted(neuron[firsts], np.arange(len(taps) + 1))
+        return cls(firsts, position[firsts], starts)
+
+    def add_up(self, values: Int) -> Int:
+        """Add up, for each place, a value that each tap has."""
+        made: Int = np.add.reduceat(values, self.firsts) if len(values) else values
+        return made
+
+    def per_neuron(self, values: Int) -> Int:
+        """Add up, for each neuron, a value that each place has."""
+        totals: Int = np.concatenate([[0], np.cumsum(values)])
+        return totals[self.starts[1:]] - totals[self.starts[:-1]]
