@@ -89,7 +89,7 @@ BY_SCHEMA = [
     (("input", "bits"), 0.5, "bits must not be 0.5"),
     (("input", "shape"), [8, 8], "must be (length,) or (height, width, channels)"),
     (("stages",), {}, "stages must not be {}"),
-    (("stages", 2, "name"), "Linear 0", "name must be lower-case letters"),
+    (("stages", 2, "name"), "Linear 0", "name must be up to 63 lower-case letters"),
     (("stages", 2, "sources"), ["encode"], "sources are not numbers"),
     (("stages", 2, "operation", "kind"), "relu", "no operation is called 'relu'"),
     (("stages", 2, "operation", "xi"), True, "xi must not be True"),
