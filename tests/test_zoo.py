@@ -527,9 +527,18 @@ def test_additions_of_pixels_are_no_binary_operations():
         "stalled": {"vectors": 9, "mismatches": 0},
         "bops": {"measured": 1_100, "static": 1_100, "dense": 5_000},
     }  # fmt: skip
-    found = simulated(verdict, 300, {"verilator": "5.0"})
+    work = {"sparse": 800, "additions": 300, "multiplications": 0}
+    found = simulated(verdict, {"bops": work, "by_connections": 1_100}, {"verilator": "5.0"})
     values = {key: found[key]["value"] for key in ("bops", "bops_sparse", "additions")}
     assert values == {"bops": 800, "bops_sparse": 800, "additions": 300}
+    assert found["additions"]["unit"] == "additions of pixels an image"
+    assert "multiplications" not in found
+    # Of these additions 50 are of stages without connections, which handshakes do not measure.
+    work |= {"additions": 350, "multiplications": 7}
+    found = simulated(verdict, {"bops": work, "by_connections": 1_100}, {"verilator": "5.0"})
+    keys = ("bops", "bops_sparse", "additions", "multiplications")
+    assert [found[key]["value"] for key in keys] == [800, 800, 350, 7]
+    assert found["additions"]["unit"] == "additions of integers an image"
 
 
 def test_the_trained_dense_model_stands_beside_the_sparse_one(benched):
