@@ -10,6 +10,7 @@ from random_networks import (
     random_scores,
     random_vector_network,
 )
+from random_residual import random_residual_network
 from shells import small_network
 
 from sbnn_hw.boards import fit
@@ -39,7 +40,48 @@ def test_the_estimate_is_within_a_tenth_of_what_is_generated(name, family):
     assert estimate(network, family).luts == pytest.approx(counted(network, family), rel=0.1)
 
 
-@pytest.mark.parametrize("make", [random_vector_network, random_map_network, random_level_network])
+def residual_networks(seeds):
+    return [
+        random_residual_network(np.random.default_rng(seed), blocks=2, shape=(8, 8, 2))
+        for seed in seeds
+    ]
+
+
+def errors_of_estimates(networks):
+    """Return the error of all estimates together, and the largest one, as shares."""
+    pairs = [(estimate(each, "xc7").luts, counted(each, "xc7")) for each in networks]
+    together = sum(guess for guess, _ in pairs) / sum(count for _, count in pairs) - 1
+    return together, max(abs(guess / count - 1) for guess, count in pairs)
+
+
+def test_the_estimate_of_residual_networks_is_near_what_is_generated(monkeypatch):
+    """With the queues where ways meet, and what holds pixels back in front of all."""
+    networks = residual_networks(range(12))
+    together, largest = errors_of_estimates(networks)
+    assert abs(together) < 0.03
+    assert largest < 0.15
+    # A planted fault: nothing holds pixels back.
+    monkeypatch.setattr("sbnn_hw.rtl_gen.estimate.hold_of", lambda *_: None)
+    assert errors_of_estimates(networks)[0] < -0.03
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [0, 3, 9])
+def test_residual_networks_take_what_was_counted(seed):
+    """Yosys finds the tables and registers that were laid out, to within a tenth or so."""
+    (network,) = residual_networks([seed])
+    made = generate(network, Options(family="xc7"))
+    found, cost = synthesise(made.verilog, "xc7").counts, made.design.cost
+    assert cost.tables == pytest.approx(found.luts, rel=0.12)
+    assert cost.registers == pytest.approx(found.flip_flops, rel=0.05)
+    assert cost.blocks == found.brams == 0
+    assert estimate(network, "xc7").luts == pytest.approx(found.luts, rel=0.15)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [random_vector_network, random_map_network, random_level_network, random_residual_network],
+)
 def test_every_network_that_can_be_built_can_be_estimated(make):
     rng = np.random.default_rng(3)
     for _ in range(40):
