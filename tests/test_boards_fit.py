@@ -68,14 +68,17 @@ def test_the_estimate_of_residual_networks_is_near_what_is_generated(monkeypatch
 @pytest.mark.long
 @pytest.mark.parametrize("seed", [0, 3, 9])
 def test_residual_networks_take_what_was_counted(seed):
-    """Yosys finds the tables and registers that were laid out, to within a tenth or so."""
+    """Yosys finds the tables that were laid out, and no more registers.
+
+    It removes registers of bits that are constant or that no later stage needs.
+    """
     (network,) = residual_networks([seed])
     made = generate(network, Options(family="xc7"))
     found, cost = synthesise(made.verilog, "xc7").counts, made.design.cost
-    assert cost.tables == pytest.approx(found.luts, rel=0.12)
-    assert cost.registers == pytest.approx(found.flip_flops, rel=0.05)
+    assert cost.tables == pytest.approx(found.luts, rel=0.05)
+    assert 0.6 * cost.registers < found.flip_flops <= cost.registers
     assert cost.blocks == found.brams == 0
-    assert estimate(network, "xc7").luts == pytest.approx(found.luts, rel=0.15)
+    assert estimate(network, "xc7").luts == pytest.approx(found.luts, rel=0.06)
 
 
 @pytest.mark.parametrize(
