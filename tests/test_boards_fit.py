@@ -235,3 +235,19 @@ def test_a_part_of_unknown_size_has_room_for_all():
     part = part_family("xc7k999tffg901-2")
     assert part.capacity is None
     check_fit(open_network(MODELS / "mnist_sfc_95.pt"), part)
+
+
+def test_a_residual_network_that_is_too_large_has_a_way_out_of_its_own():
+    """A budget of tables is not for it, and sparsity shrinks only a part of it."""
+    network = max(residual_networks(range(4)), key=lambda each: counted(each, "xc7"))
+    board = BOARDS["cmod_a7_15"]
+    small = replace(board, capacity=replace(board.capacity, luts=900))
+    with pytest.raises(ModelRejected) as refused:
+        check_fit(network, small)
+    said = str(refused.value)
+    assert said.endswith(
+        "; more sparsity does not shrink the arithmetic of its integers, so train it with fewer "
+        "channels, or with fewer bits (--stream-bits, --weight-bits), or add --force to continue"
+    )
+    assert "it would fit arty_a7, " in said
+    assert "--luts" not in said
