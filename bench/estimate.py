@@ -178,8 +178,8 @@ def main() -> None:
     counted = {
         "random": lambda: picked(load_space(), args.count, args.most),
         "pixels": count_pixels,
-        # Half as many, as each takes longer, and larger ones, as few are small.
-        "residual": lambda: picked(load_space(SPACES["residual"]), args.count // 2, 2 * args.most),
+        # A third as many, as each takes longer, and larger ones, as few are small.
+        "residual": lambda: picked(load_space(SPACES["residual"]), args.count // 3, 2 * args.most),
     }
     results = json.loads(RESULTS.read_text(encoding="utf-8"))
     results |= {part: counted[part]() for part in args.parts}
