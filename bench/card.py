@@ -10,7 +10,7 @@ there, if it is the same network's.
 import argparse
 from pathlib import Path
 
-from sbnn_hw.bops import count, entropy
+from sbnn_hw.bops import NetworkCount, count, entropy
 from sbnn_hw.data.find import find_data
 from sbnn_hw.data.own import Known
 from sbnn_hw.files import write_text
@@ -19,9 +19,11 @@ from sbnn_hw.rtl_gen.design import generate
 from sbnn_hw.rtl_gen.estimate import estimate
 from sbnn_hw.train import TrainConfig, fold_checkpoint, load_checkpoint
 from sbnn_hw.train.method import budget_of
+from sbnn_hw.train.models import ModelConfig
 from sbnn_hw.train.recipes import load_recipe, recipe_needs
 from sbnn_hw.yosys import Counts, synthesise
 from sbnn_hw.zoo.dense import ALL, HEAVY
+from sbnn_hw.zoo.hardware import plain_counts
 from sbnn_hw.zoo.models import hardware_options
 from sbnn_hw.zoo.setup import SYNTHESISED
 
@@ -46,9 +48,35 @@ def _cells(path: Path, network: Network) -> dict[str, str]:
     if network.connections > SYNTHESISED:
         luts = estimate(network, "xc7", searched=ALL).luts
         return {"xc7, computed from the heaps' costs": f"{luts:,} LUTs"}
-    cells = _counts(path, network)
-    text = f"{cells.luts:,} LUTs, {cells.flip_flops:,} FFs, {cells.brams} BRAM, {cells.dsps} DSP"
-    return {"xc7 by Yosys": text}
+    cells = plain_counts(_counts(path, network))
+    luts, flip_flops = f"{cells['luts']:,} LUTs", f"{cells['flip_flops']:,} FFs"
+    memory = f"{cells['brams']:g} BRAM, {cells['dsps']} DSP"
+    return {"xc7 by Yosys": f"{luts}, {flip_flops}, {memory}"}
+
+
+def _streams(config: ModelConfig) -> dict[str, str]:
+    """Return how a residual network carries integers; nothing for others."""
+    if not config.stream_bits:
+        return {}
+    shortcuts = {
+        "duplicate": "shortcuts without weights (2×2 sums, channels twice)",
+        "real": f"1×1 shortcuts with weights of {config.weight_bits} bits",
+    }
+    first = {
+        "binary": "first convolution sparse and binary",
+        "real": f"first convolution with weights of {config.weight_bits} bits",
+    }
+    said = (f"integers of {config.stream_bits} bits", shortcuts[config.shortcut])
+    classes = f"classes with weights of {config.weight_bits} bits"
+    return {"streams": "; ".join((*said, first[config.first], classes))}
+
+
+def _work(counts: NetworkCount) -> dict[str, str]:
+    """Return what stages with values of several bits do; nothing if nothing is multiplied."""
+    additions, products = counts.total("additions"), counts.total("multiplications")
+    if not products:
+        return {}
+    return {"additions, multiplications of integers per image": f"{additions:,}, {products:,}"}
 
 
 def _require_recipe(path: Path, recipe: str) -> None:
@@ -131,12 +159,14 @@ def main() -> None:
     rows = {
         "data": f"{training['data']}, {len(test):,} test {images}",
         "topology": f"{training['model']}, {sees}",
+        **_streams(checkpoint.config),
         "domain": domain,
         "sparsity by": "" if dense else by[training["method"]],
         "ones (U)": f"{ones:,} of {weights:,}",
         "U/N, bits per weight": f"{ones / weights:.4f}, {entropy(ones / weights):.4f}",
         "connections of the netlist": f"{network.connections:,}",
         "BOPs per image, sparse / dense": f"{counts.total('sparse'):,} / {counts.total('dense'):,}",
+        **_work(counts),
         "test accuracy of the netlist": f"{accuracy:.2%}",
         "validation accuracy": f"{metrics['validation']:.2%}",
         "epoch, seed": f"{metrics['epoch']} of {training['epochs']}, {training['seed']}",

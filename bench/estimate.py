@@ -1,9 +1,9 @@
 """Compare the tables that `sbnn-hw explore` goes by with Yosys, on networks of its space.
 
-Picks networks by chance from the space, trains each for two epochs, estimates and synthesises it.
-Also estimates the shipped models that take pixels one by one, whose counts docs/bench/bench.json
-has. The results go into docs/bench/estimate.json, the tables into docs/explore.md. Takes some
-minutes.
+Picks networks by chance from the space, trains each for two epochs, estimates and synthesises it;
+likewise residual networks from the space of those. Also estimates the shipped models that take
+pixels one by one, whose counts docs/bench/bench.json has. The results go into
+docs/bench/estimate.json, the tables into docs/explore.md. Takes some minutes.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from typing import Any
 from pages import put, table
 
 from sbnn_hw.errors import ModelRejected
-from sbnn_hw.explore.space import Choices, Range, load_space, make_config
+from sbnn_hw.explore.space import SPACES, Choices, Range, Space, load_space, make_config
 from sbnn_hw.models import open_network
 from sbnn_hw.rtl_gen.design import generate
 from sbnn_hw.rtl_gen.estimate import estimate
@@ -28,6 +28,8 @@ from sbnn_hw.yosys import synthesise
 
 ROOT = Path(__file__).parents[1]
 PAGE, RESULTS = ROOT / "docs/explore.md", ROOT / "docs/bench/estimate.json"
+
+PARTS = ("random", "pixels", "residual")
 
 #: Shipped models that take their pixels one by one.
 PIXELS = ("mnist_pixel_2k", "mnist_pixel_2k_zero", "fashion_pixel_6k", "cifar10_pixel_20k")
@@ -48,14 +50,16 @@ def picker(rng: random.Random) -> Any:
     return pick
 
 
-def count_random(data: str, root: Path | None, count: int, most: int, rng: random.Random) -> list:  # type: ignore[type-arg]
-    """Train networks of the space, and count the tables of each in three ways."""
-    space, runner, rows = load_space(), Runner(data, root), []
+def count_random(
+    data: str, root: Path | None, count: int, most: int, rng: random.Random, space: Space
+) -> list[dict[str, Any]]:
+    """Train networks of a space, and count the tables of each in three ways."""
+    runner, rows = Runner(data, root), []
     # Small sets need small batches, or nothing is learned.
-    batch = min(256, len(runner.images) // 40)
+    small = Space({**space.entries, "batch": min(256, len(runner.images) // 40)})
     while len(rows) < count:
         try:
-            config = make_config(space, picker(rng), data=data, epochs=2, batch=batch, threads=1)
+            config = make_config(small, picker(rng), data=data, epochs=2, threads=1)
             checkpoint, _ = runner.train(config, lambda _: None, lambda *_: None)
         except ModelRejected:
             continue
@@ -69,6 +73,7 @@ def count_random(data: str, root: Path | None, count: int, most: int, rng: rando
             {
                 **{"data": data, "model": config.model, "domain": config.domain},
                 **{"method": config.method, "encoder": config.encoder},
+                **({"stream_bits": config.stream_bits} if config.stream_bits else {}),
                 "connections": network.connections,
                 "luts": synthesise(design.verilog, "xc7").counts.luts,
                 "laid_out": laid_out,
@@ -104,16 +109,19 @@ def tables(results: dict[str, Any]) -> dict[str, str]:
     def errors(row: dict[str, Any], *kinds: str) -> list[str]:
         return [f"{row[kind] / row['luts'] - 1:+.1%}" for kind in kinds]
 
-    texts = ("data", "model", "domain", "method", "encoder")
     numbers = ("connections", "luts", "laid_out", "estimate")
-    random_rows = [
-        (
-            *(row[key] for key in texts),
-            *(f"{row[key]:,}" for key in numbers),
-            *errors(row, "laid_out", "estimate"),
-        )
-        for row in results["random"]
-    ]
+
+    def picked(rows: list[dict[str, Any]], *texts: str) -> list[tuple[str, ...]]:
+        return [
+            (
+                *(str(row[key]) for key in texts),
+                *(f"{row[key]:,}" for key in numbers),
+                *errors(row, "laid_out", "estimate"),
+            )
+            for row in rows
+        ]
+
+    random_rows = picked(results["random"], "data", "model", "domain", "method", "encoder")
     pixel_rows = [
         (
             f"`{row['model']}`",
@@ -126,14 +134,13 @@ def tables(results: dict[str, Any]) -> dict[str, str]:
         max((row[kind] / row["luts"] - 1 for row in results["random"]), key=abs)
         for kind in ("laid_out", "estimate")
     ]
+    head = (
+        *("connections", "LUTs, by Yosys", "laid out", "`estimate.py`", "error, laid out"),
+        "error, `estimate.py`",
+    )
     return {
         "bench/estimate.py: random": table(
-            (
-                *("data", "network", "domain", "method", "encoder", "connections"),
-                *("LUTs, by Yosys", "laid out", "`estimate.py`", "error, laid out"),
-                "error, `estimate.py`",
-            ),
-            random_rows,
+            ("data", "network", "domain", "method", "encoder", *head), random_rows
         )
         + (
             f"\nOver these {len(random_rows)} networks the largest error is {worst[0]:+.1%} for "
@@ -143,6 +150,10 @@ def tables(results: dict[str, Any]) -> dict[str, str]:
         "bench/estimate.py: pixels": table(
             ("model", "LUTs, by Yosys", "laid out", "error"),
             pixel_rows,
+        ),
+        "bench/estimate.py: residual": table(
+            ("data", "network", "bits of streams", *head),
+            picked(results["residual"], "data", "model", "stream_bits"),
         ),
     }
 
@@ -154,11 +165,24 @@ def main() -> None:
     parser.add_argument("--data-root", type=Path)
     parser.add_argument("--count", type=int, default=6, help="networks of each data set")
     parser.add_argument("--most", type=int, default=2500, help="LUTs above which none is taken")
+    parser.add_argument(
+        "--parts", nargs="+", choices=PARTS, default=PARTS, help="what is counted; the rest is kept"
+    )
     args = parser.parse_args()
-    rng, rows = random.Random(0), []
-    for data in args.data:
-        rows += count_random(data, args.data_root, args.count, args.most, rng)
-    results = {"random": rows, "pixels": count_pixels()}
+
+    def picked(space: Space, count: int, most: int) -> list[dict[str, Any]]:
+        rng = random.Random(0)
+        found = (count_random(d, args.data_root, count, most, rng, space) for d in args.data)
+        return [row for rows in found for row in rows]
+
+    counted = {
+        "random": lambda: picked(load_space(), args.count, args.most),
+        "pixels": count_pixels,
+        # A third as many, as each takes longer, and larger ones, as few are small.
+        "residual": lambda: picked(load_space(SPACES["residual"]), args.count // 3, 2 * args.most),
+    }
+    results = json.loads(RESULTS.read_text(encoding="utf-8"))
+    results |= {part: counted[part]() for part in args.parts}
     RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     put(PAGE, tables(results))
 

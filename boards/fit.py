@@ -146,13 +146,18 @@ def _way_out(network: Network, target: Board | Part, found: Need, share: float) 
         other = replace(other, registers=found.registers, luts=other.luts + alone)
         if board.name != target.name and other.fits(board):
             boards.append(board.name)
-    counts = bops.count(network)
-    # What is around the neurons does not shrink with them; a little less is on the safe side.
-    ones = int(counts.total("ones") * share * 0.95)
-    sparsity = 1 - ones / counts.total("weights")
     words = (
         f"it would fit {', '.join(boards)}" if boards else "it fits no board of `sbnn-hw boards`"
     )
+    counts = bops.count(network)
+    if counts.total("multiplications"):
+        return (
+            f"{words}; more sparsity does not shrink the arithmetic of its integers, so train it "
+            f"with fewer channels, or with fewer bits (--stream-bits, --weight-bits)"
+        )
+    # What is around the neurons does not shrink with them; a little less is on the safe side.
+    ones = int(counts.total("ones") * share * 0.95)
+    sparsity = 1 - ones / counts.total("weights")
     return (
         f"{words}; on {target.name}, this shape fits from about {sparsity:.1%} sparsity "
         f"({ones:,} ones); train it so, or train a smaller one (--luts)"

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from sbnn_hw.cost.cost import Cost
 from sbnn_hw.cost.prices import SEARCHED
 from sbnn_hw.errors import naming
+from sbnn_hw.families import find_family
 from sbnn_hw.netlist import INPUT, Network
 from sbnn_hw.rtl_gen.candidate import ESTIMATES, Arrival, candidates_of, choose
-from sbnn_hw.rtl_gen.lower import comes_by_pixels, place_of
+from sbnn_hw.rtl_gen.lower import comes_by_pixels, hold_of, place_of
 from sbnn_hw.rtl_gen.options import Options
 
 __all__ = ["Estimate", "estimate"]
@@ -69,4 +70,8 @@ def estimate(network: Network, family: str, *, searched: int = SEARCHED) -> Esti
                 cost, arrivals[number] = laid_out.cost, laid_out.arrival or after
         queues = sum((part.cost for part in meeting.parts.values()), Cost())
         costs[stage.name] = cost + queues
+    # What holds pixels back belongs to the first stage.
+    hold = hold_of(network, arrivals[len(network.stages) - 1], beats, find_family(family))
+    if hold is not None:
+        costs[network.stages[0].name] += hold.cost
     return Estimate(costs)

@@ -27,7 +27,8 @@ from sbnn_hw.rtl_gen.parts.hold import HOLD, Hold
 from sbnn_hw.rtl_gen.parts.part import Part
 
 __all__ = [
-    "Lowered", "Options", "comes_by_pixels", "is_shared", "lower", "lower_stage", "place_of",
+    "Lowered", "Options", "comes_by_pixels", "hold_of", "is_shared", "lower", "lower_stage",
+    "place_of",
 ]
 
 #: Names that the module around the cores has for itself.
@@ -130,12 +131,10 @@ def _lower(network: Network, options: Options, cycles: int) -> Lowered:
         (ends[number],) = before
     last, results = network.edge_from(len(network.stages) - 1), arrivals[len(network.stages) - 1]
     latency, held = int(results.times[-1]), 0
-    if _meets(network):
-        bits = network.input.bits * network.input.size // beats
-        hold = _hold(results, beats, bits, find_family(options.family))
-        if hold is not None:
-            chosen, reads = _behind(hold, network.stages[0].name, chosen, reads)
-            latency, held = latency + hold.latency, hold.needed
+    hold = hold_of(network, results, beats, find_family(options.family))
+    if hold is not None:
+        chosen, reads = _behind(hold, network.stages[0].name, chosen, reads)
+        latency, held = latency + hold.latency, hold.needed
     return Lowered(
         chosen,
         reads,
@@ -164,10 +163,11 @@ def place_of(
     return place, meeting
 
 
-def _hold(results: Arrival, beats: int, bits: int, family: Family) -> Hold | None:
+def hold_of(network: Network, results: Arrival, beats: int, family: Family) -> Hold | None:
     """Return what holds pixels back, if results have to wait for those of the next image."""
-    if not results.waits:
+    if not _meets(network) or not results.waits:
         return None
+    bits = network.input.bits * network.input.size // beats
     # At full rate, a pixel of the next image comes in each cycle up to the result.
     ends = np.arange(1, len(results.patterns[0]) - 1) * beats - 1
     needed = int((results.patterns[0][: len(ends)] - ends).max())

@@ -5,13 +5,14 @@ from dataclasses import asdict
 
 import numpy as np
 
+from sbnn_hw.cost.cost import Cost
 from sbnn_hw.design import Design, InputStream, OutputStream, QueueDesign, StageDesign
 from sbnn_hw.netlist import INPUT, Network
 from sbnn_hw.rtl_gen.lower import Lowered, lower
 from sbnn_hw.rtl_gen.options import Options
 from sbnn_hw.rtl_gen.parts.accumulate import OVERFLOW, Repeat
 from sbnn_hw.rtl_gen.parts.hold import Hold
-from sbnn_hw.rtl_gen.parts.join import Join, overflow_name
+from sbnn_hw.rtl_gen.parts.join import Join, Queue, overflow_name
 from sbnn_hw.rtl_gen.parts.part import ENABLE, PAYLOAD, VALID, Part
 
 __all__ = ["describe", "describe_output", "outline", "tables_of"]
@@ -103,8 +104,14 @@ def _describe_queues(parts: Mapping[str, Part], sources: tuple[str, ...]) -> Ite
     for name, part in parts.items():
         if isinstance(part, Join):
             for n, (source, queue) in enumerate(zip(sources, part.queues, strict=True)):
-                yield QueueDesign(source, queue.depth, f"{name}.{overflow_name(n)}")
+                yield _describe_queue(source, queue, f"{name}.{overflow_name(n)}")
         elif isinstance(part, Hold):
-            yield QueueDesign("", part.queue.depth, f"{name}.{overflow_name(0)}")
+            yield _describe_queue("", part.queue, f"{name}.{overflow_name(0)}")
         elif isinstance(part, Repeat) and part.watched:
-            yield QueueDesign(sources[0], 1, f"{name}.{OVERFLOW}")
+            # A register, and one that tells whether there is a value in it.
+            cost = Cost(registers=part.bits + 1)
+            yield QueueDesign(sources[0], 1, part.bits, cost, f"{name}.{OVERFLOW}")
+
+
+def _describe_queue(source: str, queue: Queue, overflow: str) -> QueueDesign:
+    return QueueDesign(source, queue.depth, queue.bits, queue.cost, overflow)

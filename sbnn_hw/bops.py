@@ -228,10 +228,20 @@ def summarise(network: Network) -> dict[str, Any]:
         "bops": {field: counts.total(field) for field in (*bops, "multiplications")},
         "by_connections": counts.by_connections,
         "kernels": asdict(counts.kernels) if counts.kernels else None,
-        "stages": [
-            {"name": s.name, "kind": s.operation.kind, "sources": list(s.sources)}
-            for s in network.stages
-        ],
+        "stages": [_summarise_stage(network, number) for number in range(len(network.stages))],
         "layers": layers,
         "others": {name: asdict(work) for name, work in counts.others.items() if work != Work()},
+    }
+
+
+def _summarise_stage(network: Network, number: int) -> dict[str, Any]:
+    """Return what a stage is and does, whether it has binary weights or not."""
+    stage, edge = network.stages[number], network.edge_from(number)
+    return {
+        "name": stage.name,
+        "kind": stage.operation.kind,
+        "sources": list(stage.sources),
+        "output": {"shape": list(edge.shape), "low": edge.low, "high": edge.high},
+        "connections": stage.operation.connections,
+        "work": asdict(stage.operation.work(*network.edges_into(number))),
     }

@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 #: The version of the description's form.
-SCHEMA = 3
+SCHEMA = 4
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,8 @@ class QueueDesign:
 
     source: str  # The stage that it comes from; the network's input has an empty name.
     depth: int  # Values that it holds.
+    bits: int  # Bits of a value.
+    cost: Cost  # What it takes; the stage's cost has it too.
     # A signal of one bit, by its path below the top module: 1 once a value too many has come.
     overflow: str
 

@@ -75,16 +75,27 @@ def sample():
             schema.PipelineStage(
                 name="linear0",
                 kind="linear",
+                sources=(1,),
                 width=256,
+                bits=1,
+                signed=False,
                 connections=3850,
                 tables=3207,
                 registers=9774,
+                block_ram=0.5,
+                queues=(
+                    schema.StageQueue(
+                        source=1, depth=1, bits=784, tables=1, registers=785, block_ram=0
+                    ),
+                ),
                 latency=16,
                 shape=(256,),
                 fan_in=fan_in({"0": 6, "3": 100, "15": 149, "46": 1}),
                 xi=-3,
                 k=7,
                 neurons=256,
+                additions=0,
+                multiplications=0,
             ),
             schema.PipelineStage(
                 name="scores",
@@ -105,7 +116,9 @@ def sample():
         output=schema.NetworkOutput(
             classes=10, width=104, names=("0", "1", "2", "3", "four", "5", "6", "7", "8", "nine")
         ),
-        bops=schema.Operations(static=7971, measured=7971, dense=668672, paper=6686),
+        bops=schema.Operations(
+            static=7971, measured=7971, dense=668672, paper=6686, additions=0, multiplications=0
+        ),
         bops_layers=(
             schema.LayerOperations(name="linear0", sparse=4634, dense=401408, q=784),
             schema.LayerOperations(name="scores", sparse=222, dense=5120, q=0),
@@ -195,7 +208,8 @@ def _nasty(value):
 def hard():
     """Return a report that strains the page: long names, many classes, words and failures."""
     name = "a_very_long_name_without_any_place_to_break_" * 5
-    stage = {**sample().to_dict()["stages"][2], "name": name, "kind": name}
+    stage = sample().to_dict()["stages"][2] | {"name": name, "kind": name, "sources": None}
+    stage["queues"] = []
     built = change(
         model=f"{name}.pt",
         board_title=name,
@@ -218,4 +232,61 @@ def hard():
     return replace(built, tools={name: name})
 
 
-REPORTS = {"sample": sample, "blank": blank, "nasty": nasty, "hard": hard}
+def _stage(name, sources, queues=(), **fields):
+    """Return a stage of a graph; queues are sources with depths."""
+    bits, channels = fields.pop("bits", 6), fields.pop("channels", 16)
+    return {
+        **sample().to_dict()["stages"][1],
+        **{"name": name, "kind": name.rstrip("0123456789"), "sources": list(sources)},
+        **{"bits": bits, "signed": bits > 1, "width": bits * channels},
+        **{"shape": [8, 8, channels], "tables": 240, "registers": 480, "latency": 6},
+        **{"block_ram": 0, "connections": 136, "additions": 512, "multiplications": 96},
+        "queues": [
+            {"source": source, "depth": depth, "bits": 96, "tables": 64, "registers": 103,
+             "block_ram": 0}
+            for source, depth in queues
+        ],
+        **fields,
+    }  # fmt: skip
+
+
+def residual(blocks=1):
+    """Return a report of a residual network: shortcuts straight down, and one with stages in it."""
+    stages = [_stage("sums0", [-1], bits=12), _stage("affine0", [0])]
+    for block in range(1, blocks + 1):
+        entry, at = len(stages) - 1, len(stages)
+        stages += [
+            _stage(f"encode{block}", [entry], bits=1),
+            _stage(f"conv{block}", [at], bits=1),
+            _stage(f"sums{block}", [at + 1], bits=5),
+        ]
+        shortcut = entry
+        if block % 2 == 0:
+            stages += [
+                _stage(f"pool{block}", [entry], bits=8),
+                _stage(f"concat{block}", [at + 3, at + 3], bits=8, tables=0, registers=0),
+            ]
+            shortcut = len(stages) - 1
+        queues = [(at + 2, 1), (shortcut, 28)]
+        stages.append(_stage(f"affine{block}", [at + 2, shortcut], queues))
+    scores = _stage("scores", [len(stages) - 1], bits=16, kind="scores", shape=[10], width=164)
+    bops = {"additions": 6082, "multiplications": 1315}
+    return change(stages=[*stages, scores], bops=bops)
+
+
+def deep():
+    """Return a report of a residual network as deep as ResNet-18, with a few more ways."""
+    stages = residual(16).to_dict()["stages"]
+    # Ways over several blocks, one within another, and ways between neighbours in two lanes.
+    stages[-1]["sources"] += [1, 6, 14]
+    stages[-1]["queues"] = [
+        {"source": 1, "depth": 1000, "bits": 96, "tables": 9, "registers": 9, "block_ram": 1.5}
+    ]
+    stages[20]["name"] = "a_very_long_name_without_any_place_to_break"
+    return change(stages=stages)
+
+
+REPORTS = {"sample": sample, "blank": blank, "nasty": nasty, "hard": hard} | {
+    "residual": lambda: residual(4),
+    "deep": deep,
+}

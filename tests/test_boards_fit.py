@@ -10,6 +10,7 @@ from random_networks import (
     random_scores,
     random_vector_network,
 )
+from random_residual import random_residual_network
 from shells import small_network
 
 from sbnn_hw.boards import fit
@@ -39,7 +40,51 @@ def test_the_estimate_is_within_a_tenth_of_what_is_generated(name, family):
     assert estimate(network, family).luts == pytest.approx(counted(network, family), rel=0.1)
 
 
-@pytest.mark.parametrize("make", [random_vector_network, random_map_network, random_level_network])
+def residual_networks(seeds):
+    return [
+        random_residual_network(np.random.default_rng(seed), blocks=2, shape=(8, 8, 2))
+        for seed in seeds
+    ]
+
+
+def errors_of_estimates(networks):
+    """Return the error of all estimates together, and the largest one, as shares."""
+    pairs = [(estimate(each, "xc7").luts, counted(each, "xc7")) for each in networks]
+    together = sum(guess for guess, _ in pairs) / sum(count for _, count in pairs) - 1
+    return together, max(abs(guess / count - 1) for guess, count in pairs)
+
+
+def test_the_estimate_of_residual_networks_is_near_what_is_generated(monkeypatch):
+    """With the queues where ways meet, and what holds pixels back in front of all."""
+    networks = residual_networks(range(12))
+    together, largest = errors_of_estimates(networks)
+    assert abs(together) < 0.03
+    assert largest < 0.15
+    # A planted fault: nothing holds pixels back.
+    monkeypatch.setattr("sbnn_hw.rtl_gen.estimate.hold_of", lambda *_: None)
+    assert errors_of_estimates(networks)[0] < -0.03
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [0, 3, 9])
+def test_residual_networks_take_what_was_counted(seed):
+    """Yosys finds the tables that were laid out, and no more registers.
+
+    It removes registers of bits that are constant or that no later stage needs.
+    """
+    (network,) = residual_networks([seed])
+    made = generate(network, Options(family="xc7"))
+    found, cost = synthesise(made.verilog, "xc7").counts, made.design.cost
+    assert cost.tables == pytest.approx(found.luts, rel=0.05)
+    assert 0.6 * cost.registers < found.flip_flops <= cost.registers
+    assert cost.blocks == found.brams == 0
+    assert estimate(network, "xc7").luts == pytest.approx(found.luts, rel=0.06)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [random_vector_network, random_map_network, random_level_network, random_residual_network],
+)
 def test_every_network_that_can_be_built_can_be_estimated(make):
     rng = np.random.default_rng(3)
     for _ in range(40):
@@ -190,3 +235,19 @@ def test_a_part_of_unknown_size_has_room_for_all():
     part = part_family("xc7k999tffg901-2")
     assert part.capacity is None
     check_fit(open_network(MODELS / "mnist_sfc_95.pt"), part)
+
+
+def test_a_residual_network_that_is_too_large_has_a_way_out_of_its_own():
+    """A budget of tables is not for it, and sparsity shrinks only a part of it."""
+    network = max(residual_networks(range(4)), key=lambda each: counted(each, "xc7"))
+    board = BOARDS["cmod_a7_15"]
+    small = replace(board, capacity=replace(board.capacity, luts=900))
+    with pytest.raises(ModelRejected) as refused:
+        check_fit(network, small)
+    said = str(refused.value)
+    assert said.endswith(
+        "; more sparsity does not shrink the arithmetic of its integers, so train it with fewer "
+        "channels, or with fewer bits (--stream-bits, --weight-bits), or add --force to continue"
+    )
+    assert "it would fit arty_a7, " in said
+    assert "--luts" not in said

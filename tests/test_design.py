@@ -24,7 +24,7 @@ HIDDEN = StageDesign(
     name="fc",
     kind="linear",
     sources=("", "other"),
-    queues=(QueueDesign("", 3, "fc_join.queue0_overflow"),),
+    queues=(QueueDesign("", 3, 8, Cost(tables=9), "fc_join.queue0_overflow"),),
     cores=("fc",),
     connections=20,
     counted=0,
@@ -62,7 +62,7 @@ def test_is_read_as_it_was_written(path):
     assert (DESIGN.cost.tables, DESIGN.cost.blocks, DESIGN.family) == (14, 1.0, "xc7")
 
 
-@pytest.mark.parametrize("text", ["[" * 100_000, '{"schema": 3, "latency": ' + "9" * 30 + "}"])
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"schema": 4, "latency": ' + "9" * 30 + "}"])
 def test_what_is_deep_or_beyond_bounds_is_damaged(path, text):
     path.write_text(text)
     with pytest.raises(ModelRejected, match=r"is damaged \(.*\); generate the design again$"):
@@ -72,7 +72,7 @@ def test_what_is_deep_or_beyond_bounds_is_damaged(path, text):
 def test_begins_with_its_form(path):
     assert next(iter(json.loads(DESIGN.to_json()).items())) == ("schema", SCHEMA)
     path.write_text(json.dumps(DESIGN.to_dict() | {"schema": 1}))
-    said = f"The design in {path.parent} has form 1, but this release reads 3; generate it again"
+    said = f"The design in {path.parent} has form 1, but this release reads 4; generate it again"
     with pytest.raises(ModelRejected, match=f"^{re.escape(said)}$"):
         load_design(path)
 
@@ -155,7 +155,7 @@ def test_what_does_not_add_up_is_one_sentence(path, where, value, said):
         load_design(path)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "2", "{}", '{"schema": 3}', "\udcff"])
+@pytest.mark.parametrize("text", ["", "{", "[]", "2", "{}", '{"schema": 4}', "\udcff"])
 def test_what_is_no_design_is_damaged(path, text):
     path.write_bytes(text.encode(errors="surrogateescape"))
     with pytest.raises(ModelRejected, match="is damaged"):

@@ -198,7 +198,9 @@ def test_a_space_may_name_networks(space_file, model, caps, asked):
         ('"conv:8k5s2"', '"conv:8z"', r": model: Model 'conv:8z' must list convolutions as in"),
         ('"conv:8k5s2"', '"nope"', r": model: Model must be one of .*, not 'nope'$"),
         ('"conv:8k5s2"', "3", r": model must be text, not 3$"),
-        ('"conv:8k5s2"', '"resnet18"', r": model must not be resnet18: no hardware can be made from it$"),
+        ('"conv:8k5s2"', '"resnet18"', r" must not have both residual networks and others as model: "),
+        ('"conv:8k5s2"', '"resnet:8"', r": model: Model 'resnet:8' must list up to eight widths"),
+        ("batch = 64", "stream_bits = 6", r" must have stream_bits only with residual networks "),
         ("levels = 2", "levels = 2\ndepth = 1", r" must not have both model and depth: the model"),
         ("levels = 2", "levels = 2\nwidth = 8", r" must not have both model and width: the model"),
         ("model = {", "models = {", r"\[network\] may have .*model, .*, not 'models'$"),
@@ -210,6 +212,78 @@ def test_refuses_wrong_networks_by_name(space_file, old, new, says):
     space_file.write_text(CONVOLUTIONS.replace(old, new))
     with pytest.raises(UsageError, match=says):
         load_space(space_file)
+
+
+RESIDUAL = """
+[network]
+model = { choices = ["resnet:4x1", "resnet:4,8x1"] }
+[sparsity]
+method = "topk"
+sparsity = { low = 0.7, high = 0.9 }
+[training]
+domain = "signed"
+stream_bits = { low = 4, high = 6 }
+weight_bits = 4
+shortcut = "duplicate"
+first = { choices = ["binary", "real"] }
+padding_value = -1
+batch = 64
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("stream_bits = { low = 4, high = 6 }", "", r" must say stream_bits, above 0, for resnet:4x1: "),
+        ("{ low = 4, high = 6 }", "{ low = 0, high = 6 }", r" must say stream_bits, above 0, for resnet"),
+        ("{ low = 4, high = 6 }", "{ choices = [0, 6] }", r" must say stream_bits, above 0, for resnet"),
+        ("{ low = 4, high = 6 }", "{ low = 4, high = 99 }", r": stream_bits: Bits of streams must be "),
+        ("weight_bits = 4", "weight_bits = 99", r": weight_bits: Bits of weights must be "),
+        ('"duplicate"', '"twice"', r": shortcut: Shortcut must be one of real, duplicate, not 'twice'$"),
+        ('"real"]', '"nope"]', r": first: First convolution must be one of real, binary, not 'nope'$"),
+        ('method = "topk"', 'method = "luts"\nluts = 900', r" must not have the method luts for resnet:4x1: "),
+        ("[sparsity]", 'encoder = "threshold"\n[sparsity]', r" must not have encoder for resnet:4x1: "),
+    ],
+)  # fmt: skip
+def test_refuses_wrong_residual_spaces_by_name(space_file, old, new, says):
+    assert RESIDUAL.count(old) == 1
+    space_file.write_text(RESIDUAL.replace(old, new))
+    with pytest.raises(UsageError, match=says):
+        load_space(space_file)
+
+
+def test_residual_networks_are_searched_too(tmp_path, space_file, capsys):
+    """What counts is the tables of the network as it is laid out, queues and all."""
+    space_file.write_text(RESIDUAL)
+    out = tmp_path / "out"
+    assert main(arguments(out, space_file, trials=2)) == 0
+    assert re.search(
+        r"trial    0  resnet:.*, streams of \d bits, duplicate shortcuts, weights of 4 bits, ",
+        capsys.readouterr().err,
+    )
+    result = json.loads((out / "front.json").read_text())
+    assert result["trials"]["complete"] == 2
+    for entry in result["front"]:
+        assert entry["model"] in ("resnet:4x1", "resnet:4,8x1")
+        assert entry["config"]["stream_bits"] in (4, 5, 6)
+        network = fold_checkpoint(out / entry["checkpoint"]).network
+        assert any(stage.operation.kind == "affine" for stage in network.stages)
+        assert entry["luts"] == tables_of(network)
+    command = shlex.split(command_of(entry["config"]))
+    command[command.index("--out") + 1] = str(tmp_path / "again.pt")
+    assert main(command[1:]) == 0
+    again = fold_checkpoint(tmp_path / "again.pt").network
+    assert again.digest == network.digest
+
+
+def test_every_network_of_the_residual_space_fits_the_images():
+    space, rng, seen = load_space(SPACES["residual"]), random.Random(0), set()
+    for _ in range(60):
+        config = make_config(space, pick_by_chance(rng), data="cifar10", epochs=3)
+        if config.model not in seen:
+            build_model(config.model_config((32, 32, 3), 10))
+        seen |= {config.model, config.stream_bits, config.first, config.padding_value}
+    assert seen >= {*space.entries["model"].values, *range(4, 9), "binary", "real", -1, 0}
 
 
 @pytest.mark.parametrize("shape", [(28, 28, 1), (32, 32, 3)])

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from random_networks import random_map_network, random_vector_network
+from random_residual import random_residual_network
 
 from sbnn_hw.boards.table import BOARDS
 from sbnn_hw.bops import summarise
@@ -18,7 +19,9 @@ from sbnn_hw.rtl_gen.options import Options
 from sbnn_hw.rtl_gen.outline import outline
 
 
-@pytest.mark.parametrize("make", [random_vector_network, random_map_network])
+@pytest.mark.parametrize(
+    "make", [random_vector_network, random_map_network, random_residual_network]
+)
 def test_a_network_alone_has_a_report(make, tmp_path):
     plan = Plan(model=tmp_path / "network.sbnn", target=BOARDS["arty_a7"], out=tmp_path)
     for seed in range(8):
@@ -36,6 +39,36 @@ def test_a_network_alone_has_a_report(make, tmp_path):
             assert fans[layer["name"]].histogram == layer["fan_in"]["histogram"]
         # What was not done is not known.
         assert (report.luts, report.agreement, report.fmax_mhz, report.missing) == (None,) * 4
+
+
+def test_forks_joins_and_queues_are_those_of_the_design(tmp_path):
+    plan = Plan(model=tmp_path / "network.sbnn", target=BOARDS["arty_a7"], out=tmp_path)
+    deepest = 0
+    for seed in range(4):
+        network = random_residual_network(np.random.default_rng(seed), blocks=2)
+        design = outline(network, Options(family="xc7"))
+        built = Built(network, design=design)
+        report = make_report(plan, built, Steps(tmp_path, lambda *_: None), {})
+        names = [stage.name for stage in network.stages]
+        for number, (shown, stage) in enumerate(zip(report.stages, design.stages, strict=True)):
+            assert shown.sources == network.stages[number].sources
+            assert (shown.bits, shown.signed) == (stage.value_bits, stage.signed)
+            work = network.stages[number].operation.work(*network.edges_into(number))
+            assert (shown.additions, shown.multiplications) == (
+                work.additions, work.multiplications,
+            )  # fmt: skip
+            assert [
+                ("" if q.source < 0 else names[q.source], q.depth, q.bits, q.tables, q.registers)
+                for q in shown.queues
+            ] == [
+                (q.source, q.depth, q.bits, q.cost.tables, q.cost.registers) for q in stage.queues
+            ]
+            assert sum(queue.tables for queue in shown.queues) <= shown.tables
+            deepest = max([deepest, *(queue.depth for queue in shown.queues)])
+        assert report.bops.additions == sum(stage.additions for stage in report.stages)
+        assert report.bops.multiplications == sum(s.multiplications for s in report.stages)
+        assert 'class="graph"' in (tmp_path / HTML).read_text(encoding="utf-8")
+    assert deepest > 5
 
 
 def test_what_a_report_must_not_hold_is_not_written(tmp_path):

@@ -169,8 +169,12 @@ def test_work_without_taps_is_counted_and_shown(tmp_path, capsys):
     netlist.save(network, tmp_path / "net.sbnn")
     assert main(["info", "--model", str(tmp_path / "net.sbnn")]) == 0
     said = capsys.readouterr().out
-    assert "join         6 additions, 2 multiplications per image\n" in said
-    assert "left + right → join (either), join → scores\n" in said
+    rows = {line.split()[0]: line.split() for line in said.splitlines() if line}
+    assert rows["join"] == ["join", "either", "left,", "right", "6", "–", "–", "6", "2"]
+    # Without a join they are told in one line, and nothing but layers has a table.
+    netlist.save(inverted(np.random.default_rng(0)), tmp_path / "net.sbnn")
+    assert main(["info", "--model", str(tmp_path / "net.sbnn")]) == 0
+    assert " → turn (invert) → " in capsys.readouterr().out
     assert bops.summarise(network)["bops"]["additions"] == 6
 
 

@@ -8,7 +8,7 @@ import subprocess
 from html.parser import HTMLParser
 
 import pytest
-from report_samples import REPORTS, blank, change, nasty, sample
+from report_samples import REPORTS, blank, change, nasty, residual, sample
 
 from sbnn_hw.report import charts, render, verdicts
 
@@ -219,6 +219,12 @@ def test_every_symbol_is_explained():
     terms = Page(text[start : text.index("</section>", start) + len("</section>")]).text
     for term in ("ξ", "q", "Connection", "LUT", "Level", "Fmax", "Interval", "EC·N", "Dense"):
         assert term in terms, term
+
+
+def test_words_of_graphs_are_explained_where_there_is_one():
+    explained = "Where ways through the network meet, values of the faster one wait"
+    assert explained in Page(render(residual())).text
+    assert explained not in Page(render(sample())).text
 
 
 def test_empty_lists_are_drawn_too():

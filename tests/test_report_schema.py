@@ -40,6 +40,8 @@ def content():
     """Return what report.json of the sample holds, without the stages that have no neurons."""
     written = sample().to_dict()
     written["stages"] = written["stages"][2:]
+    written["stages"][0]["sources"] = [-1]
+    written["stages"][0]["queues"][0]["source"] = -1
     return written
 
 

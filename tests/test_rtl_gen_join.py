@@ -139,7 +139,7 @@ def test_a_result_that_waits_for_the_next_image_is_found_out(monkeypatch):
     """A planted fault: no image is held back."""
     network = forked(1, "skip")
     pixels = random_images(np.random.default_rng(2), network, 3)
-    monkeypatch.setattr(lowering, "_hold", lambda *_: None)
+    monkeypatch.setattr(lowering, "hold_of", lambda *_: None)
     made = generate(network, Options(levels_per_stage=2))
     size = made.design.input.beats
     assert results(made.design, made.verilog, pixels, [size, size + 1]) == [(1, 0), (0, 0)]

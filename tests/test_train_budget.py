@@ -145,12 +145,12 @@ def test_refuses_budgets_that_make_no_sense(options, message):
 
 
 @pytest.mark.parametrize("model", BACKBONES)
-def test_refuses_a_budget_for_what_no_hardware_is_made_of(model):
+def test_refuses_a_budget_for_residual_networks(model):
     with pytest.raises(ModelRejected) as refused:
         TrainConfig(model=model, data="cifar10", domain="zero", method="luts", luts=9000)
     assert str(refused.value) == (
-        f"A budget of LUTs (--method luts) is for hardware, which cannot be made from the backbone "
-        f"{model} yet; use --method topk or penalty"
+        f"A budget of LUTs (--method luts) is not known for residual networks such as {model}; use "
+        f"--method topk or penalty"
     )
 
 

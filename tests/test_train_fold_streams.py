@@ -433,9 +433,22 @@ def test_the_command_says_how_much_was_compared(checkpoint, tmp_path, capsys):
         assert code == 0, said.err
         found.append(json.loads(said.out)["correct"])
     assert found == found[:1] * 3
-    code, said = run(capsys, "info", "--model", out)
+    # Of the checkpoint, `info` shows the netlist that would be built, and how it was trained.
+    shown = []
+    for given in (out, checkpoint):
+        code, said = run(capsys, "info", "--model", given, "--json")
+        assert code == 0, said.err
+        shown.append(json.loads(said.out))
+    own = {"name", "domain", "stream_bits", "weight_bits", "shortcut", "first"}
+    assert shown[1].keys() - shown[0].keys() == own
+    assert {key: shown[1][key] for key in shown[0] if key != "model"} == {
+        key: shown[0][key] for key in shown[0] if key != "model"
+    }
+    code, said = run(capsys, "info", "--model", checkpoint)
     assert code == 0, said.err
-    assert "scores" in said.out
+    config = load_checkpoint(checkpoint).config
+    assert f"\nstreams      {config.stream_bits} bits, {config.shortcut} shortcuts, " in said.out
+    assert f"\ndigest       {network.digest}\n" in said.out
 
 
 def test_the_command_refuses_a_fold_that_differs(checkpoint, tmp_path, capsys, monkeypatch):

@@ -24,7 +24,8 @@ from sbnn_hw.pareto.published import load_peers
 from sbnn_hw.rtl_gen.design import generate
 from sbnn_hw.rtl_gen.estimate import estimate
 from sbnn_hw.tools import version_of
-from sbnn_hw.train.checkpoint import Checkpoint, save_checkpoint
+from sbnn_hw.train.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from sbnn_hw.train.exact import settle
 from sbnn_hw.train.fold import fold_checkpoint, fold_model
 from sbnn_hw.train.layers import SparseBinaryLayer
 from sbnn_hw.train.models import ModelConfig, build_model
@@ -46,6 +47,7 @@ from sbnn_hw.zoo.models import (
 from sbnn_hw.zoo.network import model_facts
 from sbnn_hw.zoo.numbers import number
 from sbnn_hw.zoo.picture import draw, points_of
+from sbnn_hw.zoo.run import run_bench
 from sbnn_hw.zoo.setup import SYNTHESISED, Setup
 
 STORED = ROOT / "docs" / "bench" / "bench.json"
@@ -469,6 +471,108 @@ def numbers_in(value):
             yield from numbers_in(inner)
 
 
+# Residual networks
+
+STREAMS = {"stream_bits": 6, "weight_bits": 4, "shortcut": "duplicate", "first": "binary"}
+
+
+def save_residual(path, **choices):
+    """Write a random residual network for digits."""
+    config, model = tiny_model(
+        "resnet:4,8x1", **STREAMS | {"domain": "signed", "padding_value": -1} | choices
+    )
+    rng = np.random.default_rng(0)
+    for layer in model.modules():
+        if isinstance(layer, SparseBinaryLayer) and config.domain != "bnn":
+            scramble(layer, rng, 0.2)
+    with torch.no_grad():
+        model(torch.from_numpy(rng.integers(0, 256, (50, 1, 8, 8))).float())
+    settle(model.eval())
+    save_checkpoint(path, Checkpoint(config, model, {"data": "digits", "seed": 7}))
+
+
+def test_a_residual_network_says_what_it_carries(tmp_path):
+    save_residual(tmp_path / "res.pt")
+    save_tiny(tmp_path / "tiny.pt")
+    assert read_facts(tmp_path / "res.pt").streams == STREAMS
+    plain = read_facts(tmp_path / "tiny.pt")
+    assert plain.streams == {}
+    assert not STREAMS.keys() & plain.topology.keys()
+
+
+def test_only_a_trained_dense_network_stands_beside_streams(tmp_path, monkeypatch):
+    """A dense one must have the same streams; where there is none, that is no problem."""
+    folded = []
+
+    def measure(path, setup):
+        return {"name": path.stem, "problems": []}, []
+
+    def beside(path, setup):
+        folded.append(path.stem)
+        raise AssertionError
+
+    def prepare(path, setup):
+        return Dense(path.stem, model_facts(path, setup), None)
+
+    monkeypatch.setattr("sbnn_hw.zoo.run.measure_model", measure)
+    monkeypatch.setattr("sbnn_hw.zoo.run.dense_beside", beside)
+    monkeypatch.setattr("sbnn_hw.zoo.run.prepare_dense", prepare)
+    monkeypatch.setattr(
+        "sbnn_hw.zoo.run.measure_dense", lambda dense, *_: {"id": dense.name, "name": dense.name}
+    )
+    paths = {name: tmp_path / f"{name}.pt" for name in ("res", "wide", "dense")}
+    save_residual(paths["res"])
+    save_residual(paths["wide"], stream_bits=8)
+    save_residual(paths["dense"], domain="bnn")
+    setup = Setup(tmp_path / "work", {}, lambda *_: None)
+    results, errors = run_bench(list(paths.values()), setup)
+    assert (errors, results["failed"], folded) == ([], [], [])
+    assert {entry["name"]: entry["dense"] for entry in results["models"]} == {
+        "res": "dense", "wide": None,
+    }  # fmt: skip
+
+
+def test_tables_tell_of_streams_where_there_are_some(results):
+    plain = table.markdown(results)
+    assert "| BOPs dense | toggles an image |" in plain
+    assert "streams" not in plain
+    entry = entry_of("residual", 0.77, 20_000, "cifar10")
+    entry |= {"dense": None, "streams": STREAMS}
+    counts = {"additions": 6_082, "multiplications": 1_315}
+    entry["numbers"] |= {key: number(value, "unit", "tool 1") for key, value in counts.items()}
+    results["models"].append(entry)
+    text = table.markdown(results)
+    assert "| `residual` | cifar10 | {0, β}, streams of 6 bits | 77.00% |" in text
+    assert "| none trained | – |" in text
+    assert "No untrained dense network is built beside one with integer streams" in text
+    assert "| BOPs dense | additions | multiplications | toggles an image |" in text
+    assert "| 70 | 6,082 | 1,315 | 12 |" in text
+    # Others have dashes there.
+    assert "| 70 | – | – | 12 |" in text
+
+
+@pytest.mark.long
+def test_a_residual_network_is_measured(tmp_path, capsys):
+    """All of it: accuracy, agreement, cells, place and route, toggles."""
+    save_residual(tmp_path / "res.pt")
+    out = tmp_path / "out"
+    arguments = ["bench", "--models", str(tmp_path / "res.pt")]
+    assert main([*arguments, "--out", str(out), "--work", str(tmp_path / "work")]) == 0
+    (entry,) = json.loads((out / "bench.json").read_text())["models"]
+    assert (entry["problems"], entry["dense"], entry["streams"]) == ([], None, STREAMS)
+    values = {key: found["value"] for key, found in entry["numbers"].items()}
+    assert values["images_equal"] == values["images_equal_with_stalls"] == 360
+    capsys.readouterr()
+    assert main(["info", "--model", str(tmp_path / "res.pt"), "--json"]) == 0
+    info = json.loads(capsys.readouterr().out)["bops"]
+    assert values["bops"] == values["bops_sparse"] == info["sparse"]
+    assert values["additions"] == info["additions"] > 0
+    assert values["multiplications"] == info["multiplications"] > 0
+    assert values["luts"] > 0
+    assert values["brams"] == 0
+    assert values["ecp5_fmax"] > 0
+
+
 # The command
 
 
@@ -527,9 +631,18 @@ def test_additions_of_pixels_are_no_binary_operations():
         "stalled": {"vectors": 9, "mismatches": 0},
         "bops": {"measured": 1_100, "static": 1_100, "dense": 5_000},
     }  # fmt: skip
-    found = simulated(verdict, 300, {"verilator": "5.0"})
+    work = {"sparse": 800, "additions": 300, "multiplications": 0}
+    found = simulated(verdict, {"bops": work, "by_connections": 1_100}, {"verilator": "5.0"})
     values = {key: found[key]["value"] for key in ("bops", "bops_sparse", "additions")}
     assert values == {"bops": 800, "bops_sparse": 800, "additions": 300}
+    assert found["additions"]["unit"] == "additions of pixels an image"
+    assert "multiplications" not in found
+    # Of these additions 50 are of stages without connections, which handshakes do not measure.
+    work |= {"additions": 350, "multiplications": 7}
+    found = simulated(verdict, {"bops": work, "by_connections": 1_100}, {"verilator": "5.0"})
+    keys = ("bops", "bops_sparse", "additions", "multiplications")
+    assert [found[key]["value"] for key in keys] == [800, 800, 350, 7]
+    assert found["additions"]["unit"] == "additions of integers an image"
 
 
 def test_the_trained_dense_model_stands_beside_the_sparse_one(benched):
@@ -742,10 +855,36 @@ def test_dense_rows_that_read_the_same_are_one(results):
     assert "| 100,000 by Yosys (103,000 computed) |" in text
 
 
-def test_a_card_keeps_rows_of_its_own_network_only(tmp_path):
+def load_card():
     spec = importlib.util.spec_from_file_location("card", ROOT / "bench" / "card.py")
     card = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(card)
+    return card
+
+
+def test_a_card_says_what_streams_are(tmp_path):
+    card = load_card()
+    save_residual(tmp_path / "res.pt")
+    config, network = read_config(tmp_path / "res.pt"), fold_checkpoint(tmp_path / "res.pt").network
+    assert card._streams(config) == {
+        "streams": "integers of 6 bits; shortcuts without weights (2×2 sums, channels twice); "
+        "first convolution sparse and binary; classes with weights of 4 bits"
+    }
+    counts = count(network)
+    added, multiplied = counts.total("additions"), counts.total("multiplications")
+    (said,) = card._work(counts).values()
+    assert said == f"{added:,}, {multiplied:,}"
+    save_tiny(tmp_path / "tiny.pt")
+    assert card._streams(read_config(tmp_path / "tiny.pt")) == {}
+    assert card._work(count(fold_checkpoint(tmp_path / "tiny.pt").network)) == {}
+
+
+def read_config(path):
+    return load_checkpoint(path).config
+
+
+def test_a_card_keeps_rows_of_its_own_network_only(tmp_path):
+    card = load_card()
     path = tmp_path / "a.md"
     assert card._kept(path, "other seeds", "`12`") == ""
     path.write_text("| other seeds: validation | 1: 97 % |\n| digest | `12` |\n")

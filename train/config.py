@@ -194,8 +194,8 @@ class TrainConfig:
             )
         if self.method == "luts" and is_backbone(self.model):
             raise ModelRejected(
-                f"A budget of LUTs (--method luts) is for hardware, which cannot be made from the "
-                f"backbone {self.model} yet; use --method topk or penalty"
+                f"A budget of LUTs (--method luts) is not known for residual networks such as "
+                f"{self.model}; use --method topk or penalty"
             )
         if self.replace_idle:
             self._check_idle()

@@ -50,8 +50,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--space",
         metavar="FILE",
         type=Path,
-        help="search space: a TOML file, `pixels` (convolutions, one pixel per clock) or `tables` "
-        "(columns of numbers), which come with this package (default: the package's space.toml)",
+        help="search space: a TOML file, `pixels` (convolutions, one pixel per clock), `residual` "
+        "(residual networks with integer streams) or `tables` (columns of numbers), which come "
+        "with this package (default: the package's space.toml)",
     )
     parser.add_argument(
         "--trials",

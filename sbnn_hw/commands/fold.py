@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sbnn_hw import netlist
+from sbnn_hw.commands.columns import print_columns
 from sbnn_hw.commands.common import Progress, add_data, add_json, add_pixels, find_data_of
 from sbnn_hw.commands.eval import check_geometry
 from sbnn_hw.errors import ModelRejected, UsageError
@@ -99,17 +100,16 @@ def run(args: argparse.Namespace) -> None:
 
         how = folded.pixels  # type: ignore[union-attr]
         print(f"pixels       {how}: {PIXELS[how]}")
-    print(
-        f"{'layer':<10} {'ξ':>12} {'decisions':>14} {'rational':>9} {'constant':>9} {'unread':>7}"
-    )
+    rows = []
     for report in folded.reports:
         xi = f"{report.xi}/2^{report.k}" if report.xi else "0"
         if report.name == "scores":
             xi = "–"
-        print(
-            f"{report.name:<10} {xi:>12} {report.decisions:>14,} {report.rationals:>9,} "
-            f"{report.constants:>9,} {report.absent:>7,}"
-        )
+        # What is added up for a stream decides nothing.
+        proved = (report.decisions, report.rationals) if report.decisions else ()
+        decided = [f"{number:,}" for number in proved] or ["–", "–"]
+        rows.append((report.name, xi, *decided, f"{report.constants:,}", f"{report.absent:,}"))
+    print_columns(("layer", "ξ", "decisions", "rational", "constant", "unread"), rows)
     if check:
         values = f", {check['values']:,} values of streams" if check["values"] else ""
         close = (

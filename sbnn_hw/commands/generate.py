@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 from sbnn_hw.boards.fit import LARGEST, check_size
+from sbnn_hw.commands.columns import print_columns
 from sbnn_hw.commands.common import (
     add_data,
     add_family,
@@ -15,7 +16,7 @@ from sbnn_hw.commands.common import (
     options_of,
     read_data,
 )
-from sbnn_hw.design import InputStream
+from sbnn_hw.design import Design, InputStream
 from sbnn_hw.errors import UsageError
 from sbnn_hw.generate import generate_design, require_amaranth
 from sbnn_hw.ip.core import CoreOptions
@@ -83,14 +84,7 @@ def run(args: argparse.Namespace) -> None:
     print(f"input        {_beats(design.input)}")
     print(f"latency      {design.latency:,} cycles")
     print(f"interval     {design.interval:,} cycles per image")
-    print(f"{'stage':<14} {'connections':>12} {'tables':>9} {'registers':>10}")
-    for stage in design.stages:
-        if stage.cores:
-            print(
-                f"{stage.name:<14} {stage.connections:>12,} {stage.cost.tables:>9,} "
-                f"{stage.cost.registers:>10,}"
-            )
-    print(f"{'all':<14} {network.connections:>12,} {design.cost.tables:>9,}")
+    _print_stages(design, network.connections)
 
 
 def _core_options(args: argparse.Namespace) -> CoreOptions | None:
@@ -100,6 +94,26 @@ def _core_options(args: argparse.Namespace) -> CoreOptions | None:
         if value is not None:
             raise UsageError(f"{flag} is for an IP core; add --ip to write one")
     return None
+
+
+def _print_stages(design: Design, connections: int) -> None:
+    """Print what stages take; block RAM and queues have columns only where there are any."""
+    stages = [stage for stage in design.stages if stage.cores]
+    costs = [*(stage.cost for stage in stages), design.cost]
+    waiting = [sum(queue.depth * queue.bits for queue in stage.queues) for stage in stages]
+    columns: dict[str, list[float]] = {
+        "connections": [*(stage.connections for stage in stages), connections],
+        "tables": [cost.tables for cost in costs],
+        "registers": [cost.registers for cost in costs],
+        "block RAM": [cost.blocks for cost in costs],
+        "bits in queues": [*waiting, sum(waiting)],
+    }
+    for name in ("block RAM", "bits in queues"):
+        if not any(columns[name]):
+            del columns[name]
+    names = [*(stage.name for stage in stages), "all"]
+    shown = ([f"{number:,.10g}" for number in numbers] for numbers in columns.values())
+    print_columns(("stage", *columns), list(zip(names, *shown, strict=True)))
 
 
 def _beats(stream: InputStream) -> str:

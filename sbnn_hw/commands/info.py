@@ -3,11 +3,15 @@
 import argparse
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sbnn_hw.bops import summarise
+from sbnn_hw.commands.columns import print_columns
 from sbnn_hw.commands.common import add_json, add_model
 from sbnn_hw.models import open_network, require_torch
+
+if TYPE_CHECKING:
+    from sbnn_hw.train.checkpoint import Checkpoint
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -17,11 +21,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Count and show; a backbone is counted as it is, all else as the netlist that it becomes."""
-    backbone = _count_backbone(args.model) if args.model.suffix == ".pt" else None
+    """Count and show the netlist that a model becomes; one of real values is counted as it is."""
+    checkpoint = _read_backbone(args.model) if args.model.suffix == ".pt" else None
     summary: dict[str, Any] = {"model": str(args.model)}
-    if backbone:
-        summary |= backbone
+    folded = None
+    if checkpoint:
+        folded = _summarise_streams(checkpoint, args.model, args.pixels)
+        summary |= folded or _count_backbone(checkpoint)
     elif args.model.suffix.lower() == ".onnx":
         from sbnn_hw.qonnx.importer import import_network
 
@@ -31,28 +37,41 @@ def run(args: argparse.Namespace) -> None:
         summary |= summarise(open_network(args.model, args.pixels))
     if args.json:
         print(json.dumps(summary))
-    elif backbone:
+    elif checkpoint and not folded:
         _print_backbone(summary)
     else:
         _print_network(summary)
 
 
-def _count_backbone(path: Path) -> dict[str, Any] | None:
-    """Return the counts of a checkpoint that no netlist can be made of; None of all others."""
+def _read_backbone(path: Path) -> "Checkpoint | None":
+    """Return the checkpoint of a backbone; None of all others."""
     require_torch()
     from sbnn_hw.train.checkpoint import load_checkpoint
-    from sbnn_hw.train.metrics import count_model
 
     checkpoint = load_checkpoint(path)
+    return checkpoint if checkpoint.config.is_backbone else None
+
+
+def _summarise_streams(
+    checkpoint: "Checkpoint", path: Path, pixels: str | None
+) -> dict[str, Any] | None:
+    """Return the counts of the netlist of integer streams; None if the streams are floats."""
     config = checkpoint.config
-    if not config.is_backbone:
+    if not config.stream_bits:
         return None
+    own = ("name", "domain", "stream_bits", "weight_bits", "shortcut", "first")
+    return {key: getattr(config, key) for key in own} | summarise(open_network(path, pixels))
+
+
+def _count_backbone(checkpoint: "Checkpoint") -> dict[str, Any]:
+    """Return the counts of a checkpoint that no netlist can be made of."""
+    from sbnn_hw.train.metrics import count_model
+
+    config = checkpoint.config
     counts = count_model(checkpoint.model, config.shape).to_dict()
     return {
         "name": config.name,
         "domain": config.domain,
-        "stream_bits": config.stream_bits,
-        "weight_bits": config.weight_bits,
         "input": {"shape": list(config.shape), "bits": 8},
         "classes": config.classes,
         # No netlist leaves any out.
@@ -76,28 +95,21 @@ def _print_backbone(summary: dict[str, Any]) -> None:
     _print_kernels(summary)
     if summary["signed"]:
         print("             ones and Hamming weights count taps of either sign")
-    if summary["stream_bits"]:
-        print(
-            f"integers     streams of {summary['stream_bits']} bits; what is called real has "
-            f"integer weights of {summary['weight_bits'] or 8}"
-        )
-        print("hardware     none yet; the netlist that `sbnn-hw fold` writes has its own counts")
-    else:
-        print("hardware     none yet: real-valued layers cannot be folded")
-    print()
     print(
-        f"{'layer':<28} {'weights are':<11} {'shape':>14} {'positions':>9} {'weights':>10} "
-        f"{'ones':>10} {'binary MACs':>13} {'FLOPs':>12} {'K0':>7} {'K1':>7}"
+        "hardware     none: real-valued layers cannot be folded; `sbnn-hw quantise` makes integers "
+        "of them"
     )
+    print()
+    rows = []
     for layer in summary["layers"]:
         ones = "–" if layer["ones"] is None else f"{layer['ones']:,}"
         histogram = layer["histogram"]
         k0, k1 = (f"{n / sum(histogram):.1%}" for n in histogram[:2]) if histogram else "––"
-        print(
-            f"{layer['name']:<28} {layer['kind']:<11} {'×'.join(map(str, layer['shape'])):>14} "
-            f"{layer['positions']:>9,} {layer['weights']:>10,} {ones:>10} "
-            f"{layer['binary_macs']:>13,} {layer['flops']:>12,} {k0:>7} {k1:>7}"
-        )
+        counts = [f"{layer[key]:,}" for key in ("positions", "weights", "binary_macs", "flops")]
+        shape = "×".join(map(str, layer["shape"]))
+        rows.append((layer["name"], layer["kind"], shape, *counts[:2], ones, *counts[2:], k0, k1))
+    head = ("layer", "weights are", "shape", "positions", "weights", "ones", "binary MACs", "FLOPs")
+    print_columns((*head, "K0", "K1"), rows, left=2)
 
 
 def _print_images(summary: dict[str, Any]) -> None:
@@ -128,27 +140,54 @@ def _stage(stage: dict[str, Any]) -> str:
     return name if name.rstrip("0123456789") == plain else f"{name} ({kind})"
 
 
-def _graph(stages: list[dict[str, Any]]) -> str:
-    """Return the stages in a chain, or each with what it reads where they are none."""
-    if all(stage["sources"] == [number - 1] for number, stage in enumerate(stages)):
-        return " → ".join(map(_stage, stages))
+def _is_chain(stages: list[dict[str, Any]]) -> bool:
+    return all(stage["sources"] == [number - 1] for number, stage in enumerate(stages))
+
+
+def _values(output: dict[str, Any]) -> str:
+    """Return what a stage hands on: its shape, and the range of values where they are no bits."""
+    shape = "×".join(map(str, output["shape"]))
+    low, high = output["low"], output["high"]
+    return shape if low >= 0 and high <= 1 else f"{shape}, {low:,} to {high:,}".replace("-", "−")
+
+
+def _print_stages(stages: list[dict[str, Any]]) -> None:
+    """Print all stages with what they read, hand on and do for one image."""
     names = [*(stage["name"] for stage in stages), "input"]
-    return ", ".join(
-        f"{' + '.join(names[source] for source in stage['sources'])} → {_stage(stage)}"
-        for stage in stages
-    )
+    keys = ("sparse", "additions", "multiplications")
+    rows = []
+    for stage in stages:
+        counts = (stage["connections"], *(stage["work"][key] for key in keys))
+        read = ", ".join(names[source] for source in stage["sources"])
+        shown = (f"{number:,}" if number else "–" for number in counts)
+        rows.append((stage["name"], stage["kind"], read, _values(stage["output"]), *shown))
+    head = ("stage", "kind", "reads", "hands on", "connections", "BOPs", "additions", "products")
+    print_columns(head, rows, left=4)
 
 
 def _print_network(summary: dict[str, Any]) -> None:
     bops = summary["bops"]
-    print(f"model        {summary['model']}")
+    stages = summary["stages"]
+    chain = _is_chain(stages)
+    of = f" ({summary['name']}, domain {summary['domain']})" if "name" in summary else ""
+    print(f"model        {summary['model']}{of}")
     print(f"digest       {summary['digest']}")
     _print_images(summary)
     if "pixels" in summary:
         from sbnn_hw.qonnx.pixels import PIXELS
 
         print(f"pixels       {summary['pixels']}: {PIXELS[summary['pixels']]}")
-    print(f"stages       {_graph(summary['stages'])}")
+    if "stream_bits" in summary:
+        print(
+            f"streams      {summary['stream_bits']} bits, {summary['shortcut']} shortcuts, "
+            f"{summary['first']} first layer; weights that are real in the paper are integers of "
+            f"{summary['weight_bits'] or 8} bits"
+        )
+    if chain:
+        print(f"stages       {' → '.join(map(_stage, stages))}")
+    else:
+        joins = sum(len(set(stage["sources"])) > 1 for stage in stages)
+        print(f"stages       {len(stages)}, of which {joins} join several ways")
     _print_ones(summary)
     print(f"connections  {summary['connections']:,}")
     saved = f" ({bops['dense'] / bops['sparse']:.1f} times fewer)" if bops["sparse"] else ""
@@ -160,23 +199,21 @@ def _print_network(summary: dict[str, Any]) -> None:
         print(f"additions    {bops['additions']:,} of values of several bits per image")
     if bops["multiplications"]:
         print(f"products     {bops['multiplications']:,} of values of several bits per image")
-    for name, work in summary["others"].items():
-        done = (f"{number:,} {what.replace('_', ' ')}" for what, number in work.items() if number)
-        print(f"{name:<12} {', '.join(done)} per image")
     _print_kernels(summary)
+    # What stages without binary weights do is in no other table.
+    if not chain or summary["others"]:
+        print()
+        _print_stages(stages)
     print()
-    print(
-        f"{'layer':<10} {'inputs':>8} {'neurons':>8} {'windows':>8} {'ones':>9} "
-        f"{'connections':>12} {'fan-in':>9} {'ξ':>10} {'BOPs':>12} {'dense':>13}"
-    )
+    rows = []
     for layer in summary["layers"]:
         fan_in = f"{layer['fan_in']['least']}–{layer['fan_in']['most']}"
         xi = f"{layer['xi']}/2^{layer['k']}" if layer["xi"] else "0"
         if layer["kind"] == "scores":
             xi = "–"
-        print(
-            f"{layer['name']:<10} {layer['inputs']:>8,} {layer['neurons']:>8,} "
-            f"{layer['windows']:>8,} {layer['ones']:>9,} {layer['connections']:>12,} "
-            f"{fan_in:>9} {xi:>10} {layer['bops']['sparse']:>12,} "
-            f"{layer['bops']['dense']:>13,}"
-        )
+        keys = ("inputs", "neurons", "windows", "ones", "connections")
+        counts = (f"{layer[key]:,}" for key in keys)
+        operations = (f"{layer['bops'][key]:,}" for key in ("sparse", "dense"))
+        rows.append((layer["name"], *counts, fan_in, xi, *operations))
+    head = ("layer", "inputs", "neurons", "windows", "ones", "connections", "fan-in", "ξ", "BOPs")
+    print_columns((*head, "dense"), rows)

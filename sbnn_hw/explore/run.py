@@ -171,11 +171,13 @@ def _run(
 def describe(config: TrainConfig) -> str:
     """Return a run's choices in a few words."""
     limit = f"{config.luts:,} LUTs" if config.luts else f"{config.method} {config.ec:.3g}"
-    encoder = f"{config.encoder} {'/'.join(map(str, config.thresholds))}".strip()
-    return (
-        f"{config.model}, {limit}, {config.domain}, {encoder or 'default encoder'}, seed "
-        f"{config.seed}"
-    )
+    sees = f"{config.encoder} {'/'.join(map(str, config.thresholds))}".strip() or "default encoder"
+    if config.stream_bits:
+        sees = f"streams of {config.stream_bits} bits, {config.shortcut} shortcuts"
+        if config.weight_bits:
+            sees += f", weights of {config.weight_bits} bits"
+        sees += f", {config.first} first layer"
+    return f"{config.model}, {limit}, {config.domain}, {sees}, seed {config.seed}"
 
 
 def keep_front(search: Search, study: "Study") -> dict[str, Any]:

@@ -9,14 +9,14 @@ from typing import Any, Protocol
 from sbnn_hw.data.options import DataOptions
 from sbnn_hw.errors import ModelRejected, UsageError
 from sbnn_hw.files import read_toml
-from sbnn_hw.train.catalogue import find_topology, is_backbone
+from sbnn_hw.train.catalogue import BACKBONES, find_residual, find_topology, is_backbone
 from sbnn_hw.train.config import METHODS, TrainConfig
 
 __all__ = ["SHIPPED", "SPACES", "Choices", "Range", "Space", "Suggest", "load_space", "make_config"]
 
 SHIPPED = Path(__file__).with_name("space.toml")
 #: Other spaces of this package, by name.
-SPACES = {name: SHIPPED.with_name(f"{name}.toml") for name in ("pixels", "tables")}
+SPACES = {name: SHIPPED.with_name(f"{name}.toml") for name in ("pixels", "tables", "residual")}
 
 #: Thresholds of bytes that a thermometer may have.
 _MOST_LEVELS = 16
@@ -46,6 +46,8 @@ _NOT_HERE = {
     # Data are read once.
     *(field.name for field in fields(DataOptions)),
 }
+#: What residual networks say of their integers, and no others do.
+STREAMS = ("stream_bits", "weight_bits", "shortcut", "first")
 _DEFAULTS = {field.name: field.default for field in fields(TrainConfig)}
 _TRAINING = {
     field.name: field.type
@@ -169,9 +171,11 @@ def _value(where: str, name: str, value: Any) -> bool | int | float | str:
     else:
         checked = _number(where, value, float if isinstance(default, float) else int)
     # The trainer's own limits; some hold only together with others, which trials will tell.
+    options: dict[str, Any] = {"model": "mlp:64", "data": "digits", "method": "none"}
+    if name in STREAMS:
+        options |= {"model": "resnet:16x1", "stream_bits": 8}
     try:
-        config = TrainConfig(model="mlp:64", data="digits", method="none", **{name: checked})  # type: ignore[arg-type]
-        config.model_config((28, 28, 1), 10)
+        TrainConfig(**options | {name: checked}).model_config((28, 28, 1), 10)
     except ModelRejected as error:
         raise UsageError(f"{where}: {error}") from None
     return checked
@@ -180,10 +184,9 @@ def _value(where: str, name: str, value: Any) -> bool | int | float | str:
 def _network(where: str, value: Any) -> str:
     if not isinstance(value, str):
         raise UsageError(f"{where} must be text, not {value!r}")
-    if is_backbone(value):
-        raise UsageError(f"{where} must not be {value}: no hardware can be made from it")
     try:
-        find_topology(value)
+        if value not in BACKBONES and find_residual(value) is None:
+            find_topology(value)
     except ModelRejected as error:
         raise UsageError(f"{where}: {error}") from None
     return value
@@ -231,8 +234,42 @@ def _check_complete(space: Space, path: Path) -> None:
             f"{path} must not have both the method penalty and the domain signed: the penalty is "
             f"not defined for signed taps"
         )
+    _check_residual(entries, path)
     if "real" in _possible(entries.get("domain")):
         raise UsageError(f"{path} must not have the domain real: no hardware can be made from it")
+
+
+def _check_residual(entries: Mapping[str, Entry], path: Path) -> None:
+    """Refuse residual networks without integers, beside others, or with a budget of tables."""
+    models = _possible(entries.get("model"))
+    residual = [model for model in models if is_backbone(model)]
+    if not residual:
+        for name in STREAMS:
+            if name in entries:
+                raise UsageError(
+                    f'{path} must have {name} only with residual networks (model = "resnet:…")'
+                )
+        return
+    if len(residual) != len(models):
+        raise UsageError(
+            f"{path} must not have both residual networks and others as model: their options differ"
+        )
+    bits = entries.get("stream_bits", 0)
+    if 0 in _possible(bits) or (isinstance(bits, Range) and bits.low == 0):
+        raise UsageError(
+            f"{path} must say stream_bits, above 0, for {residual[0]}: no hardware can be made "
+            f"from real-valued shortcuts"
+        )
+    if "luts" in _possible(entries.get("method")):
+        raise UsageError(
+            f"{path} must not have the method luts for {residual[0]}: a budget of tables is not "
+            f"known for residual networks; use topk"
+        )
+    for name in ("encoder", "level", "levels"):
+        if name in entries:
+            raise UsageError(
+                f"{path} must not have {name} for {residual[0]}: its first layer reads pixels"
+            )
 
 
 # Runs

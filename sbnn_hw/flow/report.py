@@ -11,9 +11,11 @@ from sbnn_hw.boards.fit import Need
 from sbnn_hw.boards.links import SPI, UART
 from sbnn_hw.boards.protocol import OVERHEAD, Wire
 from sbnn_hw.boards.table import Board, Part
+from sbnn_hw.design import StageDesign
 from sbnn_hw.files import write_text
 from sbnn_hw.flow.plan import BOARD, LEFT, Built, Plan, bitstream_of
 from sbnn_hw.flow.steps import Steps, value_digest
+from sbnn_hw.netlist import INPUT, Network
 from sbnn_hw.report import SCHEMA, Report, render, schema
 
 __all__ = ["HTML", "JSON", "load_command", "make_report"]
@@ -106,6 +108,8 @@ def _gather(plan: Plan, built: Built, steps: Steps, tools: dict[str, str]) -> Re
             measured=verdict["bops"]["measured"] if verdict else None,
             dense=counts["bops"]["dense"],
             paper=round(counts["density"] * counts["bops"]["binary_macs"]),
+            additions=counts["bops"]["additions"],
+            multiplications=counts["bops"]["multiplications"],
         ),
         bops_layers=tuple(
             schema.LayerOperations(
@@ -200,25 +204,50 @@ def _link_rate(built: Built) -> float | None:
 
 def _stages(built: Built, counts: dict[str, Any]) -> tuple[schema.PipelineStage, ...]:
     """Return the stages of the pipeline, with what is known of each."""
+    network = built.network
     layers = {layer["name"]: layer for layer in counts["layers"]}
     described = {stage.name: stage for stage in built.design.stages} if built.design else {}
     stages = []
-    for number, stage in enumerate(built.network.stages):
+    for number, stage in enumerate(network.stages):
         hardware, layer = described.get(stage.name), layers.get(stage.name, {})
+        edge, operation = network.edge_from(number), stage.operation
+        work = operation.work(*network.edges_into(number))
         stages.append(
             schema.PipelineStage(
                 name=stage.name,
-                kind=stage.operation.kind,
-                shape=built.network.edge_from(number).shape,
+                kind=operation.kind,
+                sources=stage.sources,
+                shape=edge.shape,
                 width=hardware.width if hardware else None,
-                connections=layer.get("connections", 0),
+                bits=edge.bits,
+                signed=edge.signed,
+                connections=operation.connections,
                 tables=hardware.cost.tables if hardware else None,
                 registers=hardware.cost.registers if hardware else None,
+                block_ram=hardware.cost.blocks if hardware else None,
+                queues=_queues(hardware, network) if hardware else (),
                 latency=hardware.latency if hardware else None,
                 fan_in=schema.FanIn(**layer["fan_in"]) if layer else None,
                 neurons=layer.get("neurons"),
                 xi=layer.get("xi"),
                 k=layer.get("k"),
+                additions=work.additions,
+                multiplications=work.multiplications,
             )
         )
     return tuple(stages)
+
+
+def _queues(stage: StageDesign, network: Network) -> tuple[schema.StageQueue, ...]:
+    numbers = {each.name: number for number, each in enumerate(network.stages)} | {"": INPUT}
+    return tuple(
+        schema.StageQueue(
+            source=numbers[queue.source],
+            depth=queue.depth,
+            bits=queue.bits,
+            tables=queue.cost.tables,
+            registers=queue.cost.registers,
+            block_ram=queue.cost.blocks,
+        )
+        for queue in stage.queues
+    )

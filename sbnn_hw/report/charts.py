@@ -9,10 +9,15 @@ from sbnn_hw.report.markup import Child, Markup, number, share, tag
 __all__ = [
     "Bar",
     "Histogram",
+    "arrow_down",
     "bar",
     "bin_counts",
     "bin_matrix",
+    "dot",
     "histogram",
+    "label",
+    "line_across",
+    "line_down",
     "log_axis",
     "matrix",
     "matrix_with_numbers",
@@ -59,13 +64,33 @@ def _rect(x: float, y: float, width: float, height: float, look: str) -> Markup:
     )
 
 
-def _line(x: float, top: float, bottom: float, look: str) -> Markup:
+def line_down(x: float, top: float, bottom: float, look: str) -> Markup:
+    """Return a line downwards."""
     across = _percent(x)
     return tag("line", class_=look, x1=across, x2=across, y1=f"{top:g}", y2=f"{bottom:g}")
 
 
-def _text(x: float, y: float, look: str, *text: Child) -> Markup:
-    return tag("text", *text, class_=look, x=_percent(x), y=f"{y:g}")
+def line_across(start: float, end: float, y: float, look: str) -> Markup:
+    """Return a line across."""
+    at = f"{y:g}"
+    return tag("line", class_=look, x1=_percent(start), x2=_percent(end), y1=at, y2=at)
+
+
+def arrow_down(x: float, y: float, look: str) -> Markup:
+    """Return the head of an arrow whose point is at a place."""
+    head = tag("path", class_=look, d="M-5 -8L0 0L5 -8z")
+    # What is inside is measured in pixels from there.
+    return tag("svg", head, x=_percent(x), y=f"{y:g}")
+
+
+def dot(x: float, y: float, look: str) -> Markup:
+    """Return a small disc."""
+    return tag("circle", class_=look, cx=_percent(x), cy=f"{y:g}", r=4)
+
+
+def label(x: float, y: float, look: str, *text: Child, dx: int | None = None) -> Markup:
+    """Return a text; ``dx`` moves it by pixels."""
+    return tag("text", *text, class_=look, x=_percent(x), y=f"{y:g}", dx=dx)
 
 
 def bar(
@@ -81,18 +106,18 @@ def bar(
             shapes.append(
                 _rect(part.start, 0, max(part.end - part.start, 0.004), height, part.look)
             )
-    shapes += [_line(at, 0, height, "grid") for at in grid]
+    shapes += [line_down(at, 0, height, "grid") for at in grid]
     if mark is not None:
-        shapes.append(_line(mark, -4, height + 4, "mark"))
+        shapes.append(line_down(mark, -4, height + 4, "mark"))
     return tag("svg", shapes, class_="bar", width="100%", height=height, aria_hidden="true")
 
 
 def scale(labels: Sequence[tuple[float, str]]) -> Markup:
     """Return the numbers below bars that share a scale."""
     shapes = []
-    for middle, label in labels:
+    for middle, words in labels:
         at, side = _anchor(middle)
-        shapes.append(_text(at, 12, f"tick {side}", label))
+        shapes.append(label(at, 12, f"tick {side}", words))
     return tag("svg", shapes, class_="scale", width="100%", height=16, aria_hidden="true")
 
 
@@ -167,12 +192,12 @@ def histogram(data: Histogram, *, muted: int = 0, height: int = 96) -> Markup:
         # Over many columns only the first of the highest has room for its number.
         if columns <= MOST_COUNTED or index == data.counts.index(peak) or count > peak:
             at, side = _anchor((index + 0.5) / columns)
-            shapes.append(_text(at, base - tall - 5, f"count {side}", number(count)))
+            shapes.append(label(at, base - tall - 5, f"count {side}", number(count)))
     # Labels of wider bins are twice as long.
     ticks = (MOST_COUNTED if columns <= MOST_COUNTED else 9) if data.width == 1 else 4
     for index in range(0, columns, _step(columns, ticks)):
         at, side = _anchor((index + 0.5) / columns)
-        shapes.append(_text(at, base + 16, f"tick {side}", data.label(index)))
+        shapes.append(label(at, base + 16, f"tick {side}", data.label(index)))
     return tag(
         "svg", shapes, class_="histogram", width="100%", height=base + 22, aria_hidden="true"
     )
@@ -236,9 +261,9 @@ def matrix_with_numbers(rows: Sequence[Sequence[int]]) -> Markup:
     least = (classes + 1) * max(20, 6 * longest + 2)
     shapes = []
     for index in range(classes):
-        shapes.append(_text((index + 1.5) * across, top - 8, "tick middle", number(index)))
+        shapes.append(label((index + 1.5) * across, top - 8, "tick middle", number(index)))
         shapes.append(
-            _text(0.5 * across, top + tall * (index + 0.65), "tick middle", number(index))
+            label(0.5 * across, top + tall * (index + 0.65), "tick middle", number(index))
         )
     for row, counts in enumerate(rows):
         for column, count in enumerate(counts):
@@ -259,7 +284,7 @@ def matrix_with_numbers(rows: Sequence[Sequence[int]]) -> Markup:
                 )
             )
             look = f"inside on-{_look(row, column)}" if shade > 0.45 else "inside"
-            shapes.append(_text(x + across / 2, y + tall * 0.65, look, number(count)))
+            shapes.append(label(x + across / 2, y + tall * 0.65, look, number(count)))
     return tag(
         "svg",
         shapes,

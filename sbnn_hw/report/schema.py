@@ -46,6 +46,7 @@ __all__ = [
     "PipelineStage",
     "Report",
     "RoutedTiming",
+    "StageQueue",
     "Uart",
     "band",
 ]
@@ -127,21 +128,50 @@ class FanIn:
 
 
 @dataclass(frozen=True, kw_only=True)
+class StageQueue:
+    """Where what a stage reads from one source waits: for its other sources, or for its turn."""
+
+    source: Annotated[Whole, "Number of the stage that it comes from; −1 for the input."]
+    depth: Annotated[Count, "Values that it holds."]
+    bits: Annotated[Bits, "Width of a value."]
+    tables: Annotated[Count, "LUTs as generated, those of its memory too."]
+    registers: Annotated[Count, "Flip-flops as generated."]
+    block_ram: Annotated[Number, "Block RAMs as generated."]
+
+
+@dataclass(frozen=True, kw_only=True)
 class PipelineStage:
     """A stage of the pipeline."""
 
     name: Annotated[Name, "Its name in the netlist."]
     kind: Annotated[Name, "The operation that it does."]
+    sources: Annotated[
+        tuple[Whole, ...] | None,
+        "Numbers of the stages that it reads, from 0; −1 is the network's input. Null means the "
+        "stage before it.",
+    ] = None
     shape: Annotated[tuple[Count, ...] | None, "Shape of its output."] = None
     width: Annotated[Bits | None, "Width of its output; 0 if it has no hardware of its own."] = None
+    bits: Annotated[Bits | None, "Width of each value of its output."] = None
+    signed: Annotated[Flag | None, "Whether these values are two's complement."] = None
     connections: Annotated[Count | None, "Its connections."] = None
     tables: Annotated[Count | None, "LUTs as generated."] = None
     registers: Annotated[Count | None, "Flip-flops as generated."] = None
+    block_ram: Annotated[Number | None, "Block RAMs as generated."] = None
+    queues: Annotated[
+        tuple[StageQueue, ...], "Its queues; their LUTs, flip-flops and block RAMs are in its own."
+    ] = ()
     latency: Annotated[Cycles | None, "From its input to its output."] = None
     fan_in: Annotated[FanIn | None, "Connections per neuron."] = None
     neurons: Annotated[Count | None, "Its neurons."] = None
     xi: Annotated[Whole | None, "Numerator of ξ = `xi` / 2^`k`."] = None
     k: Annotated[Count | None, "Exponent of the denominator of ξ."] = None
+    additions: Annotated[
+        Count | None, "Additions per image, where values have more than one bit."
+    ] = None
+    multiplications: Annotated[
+        Count | None, "Multiplications per image, where values have more than one bit."
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,6 +204,10 @@ class Operations:
     measured: Annotated[Number | None, "Measured in simulation."]
     dense: Annotated[Count | None, "Of the dense network: 2N per neuron."]
     paper: Annotated[Number | None, "The paper's estimate EC·N, without q."]
+    additions: Annotated[
+        Count | None, "Additions of values of more than one bit, which are no binary operations."
+    ] = None
+    multiplications: Annotated[Count | None, "Multiplications of such values."] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -428,10 +462,30 @@ class Report:
         """What the design is for, in the longest words that are known."""
         return self.board_title or self.board or self.part
 
+    def _check_sources(self) -> None:
+        """Refuse stages that read what does not come before them, or that nothing reads."""
+        read = {-1}
+        for number, stage in enumerate(self.stages):
+            field, earlier = f"stages[{number}].sources", "numbers of earlier stages, or −1"
+            require(stage.sources != (), field, "one or more", [])
+            sources = (number - 1,) if stage.sources is None else stage.sources
+            for source in sources:
+                require(-1 <= source < number, field, earlier, source)
+            for queue in stage.queues:
+                own = f"stages[{number}].queues"
+                require(queue.source in sources, own, "of stages that it reads", queue.source)
+            read.update(sources)
+        for number in range(len(self.stages) - 1):
+            if number not in read:
+                raise ValueError(
+                    f"Field stages[{number}] of the report must be read by a later stage"
+                )
+
     def _check_sums(self) -> None:
         """Refuse numbers that contradict each other."""
         if self.energy_estimate is not None:
             self.energy_estimate._check()
+        self._check_sources()
         agreement, confusion, classes = self.agreement, self.confusion, self.output.classes
         if agreement is not None:
             most = f"at most agreement.vectors ({agreement.vectors})"

@@ -129,6 +129,34 @@ figure { margin: 1rem 0 0; }
 }
 .block .bar { margin-top: 0.3rem; }
 
+.graph { max-width: 54rem; min-width: fit-content; }
+.level {
+  display: grid; grid-template-columns: minmax(17rem, 1fr); grid-auto-flow: column;
+  grid-auto-columns: auto;
+}
+.lane { display: grid; min-width: 0; }
+.lane.stages { width: 13.5rem; }
+.lane.lines { width: 8.5rem; }
+.graph .block {
+  display: flex; flex-wrap: wrap; align-items: baseline; align-content: center; gap: 0 0.9rem;
+  padding: 0.4rem 0.75rem; align-self: stretch;
+}
+.lane.stages .block { margin: 0 0.6rem; }
+.lane.stages h3 { font-size: 0.88rem; }
+.graph .block p.cost { margin-top: 0; }
+.graph .bar { flex-basis: 100%; }
+.passing { display: flex; position: relative; justify-content: center; align-items: center; }
+.passing::before {
+  content: ""; position: absolute; left: calc(50% - 1px); top: 0; bottom: 0;
+  border-left: 2px solid var(--accent);
+}
+.passing .queue {
+  position: relative; background: var(--paper); border: 1px solid var(--accent);
+  border-width: 1px 3px; border-radius: 0.2rem; padding: 0.05rem 0.6rem; text-align: center;
+  font-size: 0.78rem; line-height: 1.3; color: var(--soft);
+}
+.queue span { display: block; }
+
 .terms {
   display: grid; grid-template-columns: minmax(0, 10rem) minmax(0, 1fr); gap: 0.5rem 1.5rem;
   margin: 1rem 0 0; font-size: 0.93rem; max-width: 52rem;
@@ -172,6 +200,9 @@ svg .shell { fill: var(--second); }
 svg .dense, svg .column.muted, svg .cached { fill: var(--muted); }
 svg .guess { fill: var(--accent); fill-opacity: 0.45; } svg .guess.shell { fill: var(--second); }
 svg .over, svg .wrong { fill: var(--over); } svg .right { fill: var(--good); }
+svg .way { stroke: var(--muted); stroke-width: 2; } svg .way.beside { stroke: var(--accent); }
+svg .said { paint-order: stroke; stroke: var(--paper); stroke-width: 4px; }
+svg .head { fill: var(--muted); } svg .head.beside { fill: var(--accent); }
 svg .mark { stroke: var(--ink); stroke-width: 2; }
 svg .grid { stroke: var(--paper); stroke-width: 1; }
 svg .count { fill: var(--ink); } svg .gap { fill: var(--card); }
@@ -237,6 +268,8 @@ footer { padding-top: 2.5rem; padding-bottom: 3rem; color: var(--soft); font-siz
   .edge {
     display: flex; align-items: center; justify-content: center; gap: 0.6rem; padding: 0.15rem 0;
   }
+  .lane.stages { width: 10.5rem; }
+  .lane.lines { width: 7.5rem; }
   .edge .wire { width: 1rem; height: 2rem; }
   .edge .wire::before {
     left: 50%; right: auto; top: 0; bottom: 0.2rem; border-top: 0;
@@ -252,7 +285,7 @@ footer { padding-top: 2.5rem; padding-bottom: 3rem; color: var(--soft); font-siz
     + _LIGHT
     + """}
   nav { display: none; }
-  section, .panel, .hop, .row { break-inside: avoid; }
+  section, .panel, .hop, .level, .row { break-inside: avoid; }
   body { font-size: 12px; }
 }
 """

@@ -29,27 +29,42 @@ XC7_HZ = 100_000_000
 ECP5_HZ = 100_000_000
 
 
-def simulated(verdict: dict[str, Any], additions: int, tools: dict[str, str]) -> dict[str, Number]:
-    """Return what the simulation of the whole test set showed.
+def simulated(
+    verdict: dict[str, Any], counts: dict[str, Any], tools: dict[str, str]
+) -> dict[str, Number]:
+    """Return what the simulation of the whole test set showed, beside what the netlist counts.
 
-    It counts ``additions`` of 8-bit pixels too, which are no binary operations.
+    The operations that it measures are those of connections. Where these add 8-bit pixels, they
+    are no binary operations. What other stages add and multiply is counted in the netlist alone.
     """
+    counted = counts["bops"]
+    of_connections = counts["by_connections"] - counted["sparse"]
     by = f"verilator {tools['verilator']}"
     stalled, found = verdict["stalled"], verdict["bops"]
     equal = verdict["vectors"] - verdict["mismatches"]
     equal_stalled = stalled["vectors"] - stalled["mismatches"]
     netlist = f"sbnn-hw {__version__} netlist"
+    work = {}
+    # Only where streams are multiplied, and not in a first layer that adds pixels.
+    streams = counted["multiplications"] or counted["additions"] != of_connections
+    if streams:
+        count, unit = counted["multiplications"], "multiplications of integers an image"
+        work["multiplications"] = number(count, unit, netlist, "counted")
+    what = "integers" if streams else "pixels"
     return {
         "images_equal": number(equal, "images", by),
         "images_equal_with_stalls": number(equal_stalled, "images", by),
         "latency": number(verdict["latency"], "clocks", by),
         "interval": number(verdict["interval"], "clocks an image", by),
-        "bops": number(found["measured"] - additions, "binary operations an image", by),
+        "bops": number(found["measured"] - of_connections, "binary operations an image", by),
         "bops_sparse": number(
-            found["static"] - additions, "binary operations an image", netlist, "counted"
+            found["static"] - of_connections, "binary operations an image", netlist, "counted"
         ),
         "bops_dense": number(found["dense"], "binary operations an image", netlist, "counted"),
-        "additions": number(additions, "additions of pixels an image", netlist, "counted"),
+        "additions": number(
+            counted["additions"], f"additions of {what} an image", netlist, "counted"
+        ),
+        **work,
     }
 
 

@@ -40,6 +40,10 @@ _CHOICES: dict[str, type] = {
 }
 
 
+#: What a residual network says of its integers. Others have none of it in their topology.
+STREAMS = ("stream_bits", "weight_bits", "shortcut", "first")
+
+
 @dataclass(frozen=True)
 class Facts:
     """What a checkpoint says of itself."""
@@ -51,6 +55,11 @@ class Facts:
     seed: int | None  # Of its training.
     # What a dense network must share to be the same one with other weights.
     topology: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def streams(self) -> dict[str, Any]:
+        """How its shortcuts carry integers: their bits, and what goes with them; empty if none."""
+        return {key: self.topology[key] for key in STREAMS if key in self.topology}
 
     @property
     def dense(self) -> bool:
@@ -105,6 +114,7 @@ def read_facts(path: Path) -> Facts:
             "encoder": config.encoder,
             "thresholds": list(config.thresholds),
             "padding": config.padding,
+            **({key: getattr(config, key) for key in STREAMS} if config.stream_bits else {}),
         },
     )
 

@@ -31,7 +31,9 @@ SCHEMA = 1
 def run_bench(paths: Sequence[Path], setup: Setup) -> tuple[dict[str, Any], list[SbnnError]]:
     """Measure checkpoints; return the results in plain values, and what went wrong.
 
-    Sparse ones are compared with those of the same topology whose weights are −1 and +1.
+    Sparse ones are compared with those of the same topology whose weights are −1 and +1. Of one
+    with integer streams such a network must have been trained: how wide its sums and streams are
+    follows from what training makes of them.
     """
     errors: list[SbnnError] = []
     failed: list[dict[str, str]] = []
@@ -64,10 +66,11 @@ def run_bench(paths: Sequence[Path], setup: Setup) -> tuple[dict[str, Any], list
             fail(path, error)
             continue
         entry["dense"] = None
-        if not has_dense(path):
+        dense = _matching(own, trained)
+        if not has_dense(path) or (own.streams and dense is None):
             continue
         try:
-            dense = _matching(own, trained) or dense_beside(path, setup)
+            dense = dense or dense_beside(path, setup)
             found = measure_dense(dense, setup, hardware_options(path))
             references[found["id"]] = found
             entry["dense"] = found["id"]
@@ -110,7 +113,7 @@ def measure_model(path: Path, setup: Setup) -> tuple[dict[str, Any], list[SbnnEr
     assert built.simulated is not None
     verdict = built.simulated["verdict"]
     counts = bops.summarise(network)
-    numbers = {"accuracy": accuracy, **simulated(verdict, counts["bops"]["additions"], setup.tools)}
+    numbers = {"accuracy": accuracy, **simulated(verdict, counts, setup.tools)}
     problems: list[dict[str, str]] = []
     errors: list[SbnnError] = []
 
@@ -144,6 +147,7 @@ def measure_model(path: Path, setup: Setup) -> tuple[dict[str, Any], list[SbnnEr
         "numbers": numbers,
         "problems": problems,
         "topology": facts.topology,
+        "streams": facts.streams or None,
         "measured_by": measured_by(setup.tools),
     }
     return entry, errors

@@ -105,11 +105,11 @@ def _models(results: dict[str, Any]) -> str:
             [
                 f"`{entry['name']}`{_marks(entry, results)}",
                 entry["data"],
-                _DOMAINS.get(entry["domain"], "{α, β}"),
+                _weights(entry),
                 _share(value_of(entry, "accuracy")),
                 _agreement(entry),
                 *(_count(value_of(entry, key)) for key in _RESOURCES),
-                *_against(entry, beside),
+                *((_NO_DENSE, _UNKNOWN) if _lacks_dense(entry) else _against(entry, beside)),
             ]
         )
     for failure in results["failed"]:
@@ -117,9 +117,17 @@ def _models(results: dict[str, Any]) -> str:
         rows.append([f"`{failure['name']}`", f"failed: {failure['error']}", *rest])
     text = markdown_table(columns, rows)
     text += _about_signed(results["models"])
+    if any(map(_lacks_dense, results["models"])):
+        text += _ABOUT_NO_DENSE
     if any(_earlier(entry, results) for entry in results["models"]):
         text += "\nᵉ measured earlier, with code or tools that have changed since.\n"
     return text
+
+
+def _weights(entry: dict[str, Any]) -> str:
+    """Return the values of weights, and what shortcuts carry."""
+    values, streams = _DOMAINS.get(entry["domain"], "{α, β}"), entry.get("streams")
+    return f"{values}, streams of {streams['stream_bits']} bits" if streams else values
 
 
 def _about_signed(entries: Sequence[dict[str, Any]]) -> str:
@@ -137,6 +145,18 @@ def _earlier(entry: dict[str, Any], results: dict[str, Any]) -> bool:
 
 #: Values that weights have, up to a factor; all others are the paper's two, with ξ learned.
 _DOMAINS = {"signed": "{−1, 0, +1}", "zero": "{0, β}"}
+
+#: In place of the dense network of one with integer streams.
+_NO_DENSE = "none trained"
+_ABOUT_NO_DENSE = """
+No untrained dense network is built beside one with integer streams: how wide its sums and streams
+are follows from what training makes of them.
+"""
+
+
+def _lacks_dense(entry: dict[str, Any]) -> bool:
+    return bool(entry.get("streams")) and not entry.get("dense")
+
 
 _RESOURCES = ("luts", "flip_flops", "brams", "dsps", "carries", "muxes")
 
@@ -163,9 +183,13 @@ def _dense_accuracy(dense: dict[str, Any]) -> str:
 
 
 def _speeds(results: dict[str, Any]) -> str:
+    # Only where there are networks with integer streams.
+    streams = any(entry.get("streams") for entry in results["models"])
+    work = ("additions", "multiplications") if streams else ()
     columns = (
         *("model", "input", "latency, clocks", "clocks an image", "images/s at 100 MHz"),
-        *("ECP5 Fmax", "images/s on ECP5", "BOPs measured", "BOPs dense", "toggles an image"),
+        *("ECP5 Fmax", "images/s on ECP5", "BOPs measured", "BOPs dense", *work),
+        "toggles an image",
     )
     rows = []
     for entry in results["models"]:
@@ -180,7 +204,7 @@ def _speeds(results: dict[str, Any]) -> str:
                 _rate(entry),
                 _UNKNOWN if fmax is None else f"{fmax:.1f} MHz",
                 _UNKNOWN if rate is None else f"{rate:,.0f}",
-                *(_count(value_of(entry, key)) for key in ("bops", "bops_dense")),
+                *(_count(value_of(entry, key)) for key in ("bops", "bops_dense", *work)),
                 _UNKNOWN if toggles is None else f"{toggles:,.0f}",
             ]
         )

@@ -75,6 +75,11 @@ def operations(report: Report) -> pieces.Section:
                 ("Measured in simulation", measured),
                 ("Dense network", pieces.known(bops.dense, "not counted")),
                 ("Paper's estimate EC·N, without q", pieces.known(bops.paper, "not counted")),
+                *(
+                    (f"{name.capitalize()} of integers", number(count))
+                    for name in ("additions", "multiplications")
+                    if (count := getattr(bops, name))
+                ),
             ]
         ),
         pieces.table(
@@ -87,7 +92,19 @@ def operations(report: Report) -> pieces.Section:
         )
         if pairs
         else None,
+        _arithmetic(report),
     )
+
+
+def _arithmetic(report: Report) -> Child:
+    """Return which stages add and multiply integers; nothing if none does."""
+    rows = [
+        (stage.name, stage.kind, pieces.dash(stage.additions), pieces.dash(stage.multiplications))
+        for stage in report.stages
+        if stage.additions or stage.multiplications
+    ]
+    head = ("Stage", "Kind", "Additions", "Multiplications")
+    return pieces.table(head, rows, "Additions and multiplications as a table") if rows else None
 
 
 def _total_q(layers: Sequence[LayerOperations]) -> int | None:

@@ -53,6 +53,7 @@ def summary(report: Report) -> pieces.Section:
             "LUTs per connection",
             report.luts_per_connection,
             show=lambda value: f"{value:.2f}",
+            note="with all arithmetic of integers" if bops.multiplications else None,
             missing="not synthesised",
         ),
         pieces.tile(

@@ -1,8 +1,10 @@
 """The words and symbols of the page."""
 
 from sbnn_hw.report import pieces
+from sbnn_hw.report.lanes import is_chain
 from sbnn_hw.report.markup import tag
 from sbnn_hw.report.schema import Report
+from sbnn_hw.report.sections.blocks import flow_of
 
 __all__ = ["terms"]
 
@@ -31,7 +33,20 @@ _TERMS = {
 }
 
 
+#: More of them, where a network has forks and joins.
+_TERMS_OF_GRAPHS = {
+    "Integers × 16": "Values of several bits, here 16 of them, that a stage hands on together. The "
+    "shortcuts of a residual network carry them.",
+    "Queue": "Where ways through the network meet, values of the faster one wait for those of the "
+    "slower one. A queue has just as many places as can be needed.",
+    "Addition, multiplication": "Of values of several bits. They are not binary operations, and "
+    "are counted apart. Factors that are powers of two are wires and do not count.",
+}
+
+
 def terms(report: Report) -> pieces.Section:
     """Return what the words and symbols of the page mean."""
-    entries = [(tag("dt", name), tag("dd", meaning)) for name, meaning in _TERMS.items()]
+    graph = not is_chain(flow_of(report.stages))
+    meanings = _TERMS | (_TERMS_OF_GRAPHS if graph else {})
+    entries = [(tag("dt", name), tag("dd", meaning)) for name, meaning in meanings.items()]
     return pieces.section("terms", "Terms", None, tag("dl", entries, class_="terms"))
