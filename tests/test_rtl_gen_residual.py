@@ -1,0 +1,176 @@
+"""Random residual networks, many in one Verilated design: hardware and software say the same."""
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from packed import Pack, results
+from random_networks import random_images
+from random_residual import random_residual_network, tiny_residual_network
+
+from sbnn_hw.errors import ModelRejected
+from sbnn_hw.netlist import Affine, Sums
+from sbnn_hw.rtl_gen import lower as lowering
+from sbnn_hw.rtl_gen.datapath import Datapath
+from sbnn_hw.rtl_gen.design import generate
+from sbnn_hw.rtl_gen.lower import Options, lower
+from sbnn_hw.rtl_gen.outline import describe
+from sbnn_hw.rtl_gen.parts.hold import HOLD, Hold
+from sbnn_hw.rtl_gen.parts.join import Join, overflow_name
+
+FAMILIES = ["xc7", "ecp5", "ice40", "generic"]
+
+#: Tables of a network in CI, at most: compiling takes a time that grows with them.
+SMALL = 170
+
+
+def random_options(rng):
+    return Options(
+        family=str(rng.choice(FAMILIES)),
+        levels_per_stage=int(rng.integers(1, 5)),
+        split_pairs=bool(rng.random() < 0.3),
+        serial=int(rng.choice([0, 1])),
+        scores=bool(rng.random() < 0.8),
+    )
+
+
+def first_from(seed, make, most):
+    """Return the first network from a seed on that takes few tables: its seed, it, its options."""
+    for attempt in range(seed, seed + 100):
+        rng = np.random.default_rng(attempt)
+        network, options = make(rng), random_options(rng)
+        try:
+            if lower(network, options).cost.tables <= most:
+                return attempt, network, options
+        except ModelRejected:
+            continue
+    raise AssertionError("a hundred networks in a row were refused")
+
+
+def no_differences(make, seeds, most=10**9):
+    """Simulate networks from some seeds on, and return them; those that are wrong are told."""
+    found = [first_from(seed, make, most) for seed in seeds]
+    pack = Pack([(network, options) for _, network, options in found])
+    for ready_odds, valid_odds in ((1.0, 1.0), (0.6, 0.7), (0.9, 0.2)):
+        wrong = pack.differing(ready_odds=ready_odds, valid_odds=valid_odds, seed=1)
+        assert [found[n][0] for n in wrong] == [], "seeds of networks that are wrong"
+    return found, pack
+
+
+def features(found, pack):
+    """Return how many of some networks have what a residual network may have."""
+    counts = Counter()
+    for (_, network, options), top in zip(found, pack.hardware, strict=True):
+        has = {options.family, f"levels {options.levels_per_stage}"}
+        if top.lowered.held:
+            has.add("held")
+        for part in top.lowered.parts.values():
+            if isinstance(part, Join):
+                deep = [queue.words > 0 for queue in part.queues]
+                has.add({(True, False): "left waits", (False, True): "right waits"}.get(
+                    tuple(deep), "both wait" if all(deep) else "no queue"))  # fmt: skip
+        for stage in network.stages:
+            operation = stage.operation
+            if isinstance(operation, Affine) and operation.slopes is not None:
+                has.add("slope")
+            if isinstance(operation, Sums) and operation.border == "zero":
+                has.add("zero border")
+            if isinstance(operation, Sums) and operation.window.padding != (0, 0):
+                has.add("padding")
+            if max(operation.window.stride if operation.windowed else (1,)) > 1:
+                has.add("stride")
+            if len(set(stage.sources)) == 2 and -1 in stage.sources:
+                has.add("input is joined")
+            has.add(operation.kind)
+        counts.update(has)
+    return counts
+
+
+# A pack is compiled as a whole, so there is nothing to shrink; its seeds are printed instead.
+ONCE = {"phases": [Phase.generate], "deadline": None, "suppress_health_check": list(HealthCheck)}
+
+
+def seeds(count):
+    return st.lists(st.integers(0, 2**32 - 1), min_size=count, max_size=count, unique=True)
+
+
+@settings(max_examples=3, derandomize=True, **ONCE)
+@given(seeds(100))
+def test_hundreds_of_random_residual_networks_agree_with_software_with_and_without_stalls(drawn):
+    """Three hundred: every result, and no queue too short, at full rate and with stalls."""
+    counts = features(*no_differences(tiny_residual_network, drawn, SMALL))
+    for name in (
+        *FAMILIES, *(f"levels {n}" for n in range(1, 5)), "held", "left waits", "right waits",
+        "slope", "zero border", "padding", "stride", "input is joined", "sum_pool2d", "max_pool2d",
+    ):  # fmt: skip
+        assert counts[name] >= 5, (name, counts)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("make", [tiny_residual_network, random_residual_network])
+@settings(max_examples=6, **ONCE)
+@given(drawn=seeds(50))
+def test_hundreds_of_larger_residual_networks_agree_with_software(make, drawn):
+    no_differences(make, drawn)
+
+
+def with_short_queue(network, options, wanted):
+    """Return hardware in which one queue, told by its number among all, is one too short."""
+    meet, hold = lowering.meet, lowering._hold
+    number = -1
+    told = []
+
+    def shorten(queue, path):
+        nonlocal number
+        if not queue.words:
+            return queue
+        number += 1
+        if number != wanted:
+            return queue
+        told.append(path)
+        return replace(queue, words=queue.words - 1)
+
+    def short(name, *rest):
+        found = meet(name, *rest)
+        parts = {
+            called: Join([shorten(queue, f"{called}.{overflow_name(n)}")
+                          for n, queue in enumerate(part.queues)])
+            for called, part in found.parts.items()
+        }  # fmt: skip
+        return replace(found, parts=parts)
+
+    def short_hold(*rest):
+        found = hold(*rest)
+        if found is not None:
+            found.queue = shorten(found.queue, f"{HOLD}.{overflow_name(0)}")
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lowering, "meet", short)
+        patch.setattr(lowering, "_hold", short_hold)
+        made = Datapath(network, options)
+    return (made, *told) if told else None
+
+
+def test_each_queue_of_a_random_network_is_just_long_enough():
+    """A planted fault: each in turn is one too short, and is the first that says so."""
+    pairs, hardware, wanted = [], [], []
+    for seed in range(14):
+        _, network, options = first_from(100 * seed, tiny_residual_network, SMALL)
+        number = 0
+        while made := with_short_queue(network, options, number):
+            pairs.append((network, options))
+            hardware.append(made[0])
+            wanted.append(made[1])
+            number += 1
+    assert len(wanted) >= 12
+    assert {path.rpartition(".")[2] for path in wanted} == {overflow_name(0), overflow_name(1)}
+    pack = Pack(pairs, hardware=hardware)
+    # Some queues are longest at full rate, others where pixels come slowly.
+    runs = [pack.overflows(valid_odds=odds, ready_odds=1.0, seed=2) for odds in (1.0, 0.3, 0.05)]
+    told = [[paths[0] for paths in each if paths][:1] for each in zip(*runs, strict=True)]
+    assert told == [[path] for path in wanted]
