@@ -72,11 +72,16 @@ struct Probe {
     Signal payload;
     std::size_t bytes = 0;
     std::uint64_t count = 0;
+    bool waits = false;  // In the last cycle the first strobe was high, but not all were.
     std::vector<std::uint8_t> values;
 
     void sample() {
+        waits = false;
         for (const Signal& strobe : strobes) {
-            if (!strobe.high()) return;
+            if (!strobe.high()) {
+                waits = strobes.front().high();
+                return;
+            }
         }
         ++count;
         if (bytes) values.insert(values.end(), payload.data(), payload.data() + bytes);
@@ -307,6 +312,10 @@ EXPORT int sbnn_run(void* handle, Batch* batch, std::uint64_t budget) {
 
 EXPORT std::uint64_t sbnn_count(void* handle, std::uint64_t probe) {
     return of(handle)->probes[probe].count;
+}
+
+EXPORT int sbnn_waits(void* handle, std::uint64_t probe) {
+    return of(handle)->probes[probe].waits;
 }
 
 EXPORT const std::uint8_t* sbnn_values(void* handle, std::uint64_t probe) {

@@ -112,6 +112,9 @@ class Trace:
     violations: int
     counts: dict[str, int]  # For each probe the cycles in which all its strobes were 1.
     values: dict[str, Bytes]  # For each probe one row for each of these cycles.
+    # The probes whose first strobe was 1 in the last cycle while another was not: what has a word
+    # to give that is not taken.
+    waiting: frozenset[str] = frozenset()
     # For each public signal, by its path below the top module, how often each bit changed from
     # one cycle to the next; only if the design is watched.
     changes: dict[str, Cycles] = field(default_factory=dict)
@@ -145,6 +148,7 @@ _CALLS: Calls = {
     "sbnn_error": (ctypes.c_char_p, [_HANDLE]),
     "sbnn_run": (ctypes.c_int, [_HANDLE, ctypes.POINTER(_Batch), _NUMBER]),
     "sbnn_count": (_NUMBER, [_HANDLE, _NUMBER]),
+    "sbnn_waits": (ctypes.c_int, [_HANDLE, _NUMBER]),
     "sbnn_values": (_HANDLE, [_HANDLE, _NUMBER]),
     "sbnn_watched": (_NUMBER, [_HANDLE]),
     "sbnn_watched_name": (ctypes.c_char_p, [_HANDLE, _NUMBER]),
@@ -210,6 +214,11 @@ class Library:
             self._raise_error(handle)
             counts, values = self._read_probes(handle)
             changes = self._read_changes(handle)
+            waiting = frozenset(
+                probe.name
+                for index, probe in enumerate(self.probes)
+                if self._calls.sbnn_waits(handle, index)
+            )
         finally:
             self._calls.sbnn_destroy(handle)
         return Trace(
@@ -221,6 +230,7 @@ class Library:
             violations=batch.violations,
             counts=counts,
             values=values,
+            waiting=waiting,
             changes=changes,
         )
 
