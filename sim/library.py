@@ -30,10 +30,12 @@ __all__ = [
     "Trace",
     "View",
     "compile_design",
+    "declare_probes",
     "open_library",
     "primitives",
     "quiet_about",
     "resource",
+    "show_probes",
 ]
 
 Bytes = npt.NDArray[np.uint8]
@@ -387,6 +389,7 @@ def compile_design(
         ),
         "sbnn_bench.vlt": _configuration(sources, probes, waveform),
         "cpp/design.h": _header(in_width, out_width, probes, watch, waveform),
+        "cpp/probes.h": resource("probes.h"),
         "cpp/harness.cpp": resource("harness.cpp"),
     }
     path = compile_once(sources, texts, many=vectors > _MANY, progress=progress, waveform=waveform)
@@ -411,12 +414,9 @@ def _configuration(
     sources: Iterable[str], probes: Iterable[Probe], waveform: Waveform | None
 ) -> str:
     """Keep the probed signals visible, and Verilator quiet about all text but the bench."""
-    # By name in every module: which module an instance is of, only Verilator knows.
-    names = sorted({path.rpartition(".")[2] for probe in probes for path in probe.paths})
-    public = "".join(f'public_flat_rd -module "*" -var "{name}"\n' for name in names)
     # The pins of tables are wires of the design: they need not be in a waveform twice.
     hidden = 'tracing_off -file "primitives.v"\n' if waveform else ""
-    return quiet_about(sources) + public + hidden
+    return quiet_about(sources) + show_probes(probes) + hidden
 
 
 def quiet_about(sources: Iterable[str]) -> str:
@@ -431,6 +431,18 @@ def _header(
     watch: bool,
     waveform: Waveform | None,
 ) -> str:
+    waves = ""
+    if waveform is not None:
+        waves = f'#include "{waveform.runtime}.h"\n#define WAVES {waveform.writer}\n'
+    return (
+        f'#include "Vdesign.h"\n#define IN_WIDTH {in_width}\n#define OUT_WIDTH {out_width}\n'
+        f"{declare_probes(probes, 'TOP.sbnn_bench.dut')}#define WATCH {int(watch)}\n{waves}"
+    )
+
+
+def declare_probes(probes: Iterable[Probe], place: str) -> str:
+    """Return what ``probes.h`` needs to know; the paths of the signals start below a scope."""
+
     def quoted(path: str | None) -> str:
         return f'"{path}"' if path else "nullptr"
 
@@ -438,10 +450,13 @@ def _header(
         f"{{{{{', '.join(map(quoted, p.strobes))}}}, {quoted(p.payload)}, {p.width}}}"
         for p in probes
     )
-    waves = ""
-    if waveform is not None:
-        waves = f'#include "{waveform.runtime}.h"\n#define WAVES {waveform.writer}\n'
-    return (
-        f'#include "Vdesign.h"\n#define IN_WIDTH {in_width}\n#define OUT_WIDTH {out_width}\n'
-        f"#define PROBES {{{specs}}}\n#define WATCH {int(watch)}\n{waves}"
-    )
+    return f'#define DUT "{place}"\n#define PROBES {{{specs}}}\n'
+
+
+def show_probes(probes: Iterable[Probe]) -> str:
+    """Return a configuration that keeps the signals of probes visible.
+
+    By name in every module: which module an instance is of, only Verilator knows.
+    """
+    names = sorted({path.rpartition(".")[2] for probe in probes for path in probe.paths})
+    return "".join(f'public_flat_rd -module "*" -var "{name}"\n' for name in names)

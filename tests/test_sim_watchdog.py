@@ -9,8 +9,10 @@ import pytest
 from random_networks import random_images, random_taps
 from random_residual import Graph as Stages
 from random_residual import random_affine, random_binary_sums
+from shells import Talk, make_rig, small_network
 from test_rtl_gen_join import forked, shortened
 
+from sbnn_hw.boards.protocol import Answer, Command
 from sbnn_hw.errors import Disagreement
 from sbnn_hw.hardware import Folder
 from sbnn_hw.netlist import Edge, Encode, Flatten, Scores
@@ -131,6 +133,23 @@ def test_a_design_that_stops_fails_with_that_sentence(two_islands, tmp_path):
     with pytest.raises(Disagreement, match="stage affine2 has handed on 0 of 96 words") as error:
         Folder(tmp_path).insist(found)
     assert error.value.exit_code == 7
+
+
+def test_a_simulated_board_says_which_stage_of_its_network_has_stopped():
+    network = small_network((3, 4, 1), hidden=(6,), classes=4, fan_in=4)
+    rig = make_rig(network, change=lambda text: within(
+        text, "scores", r"o_valid <= (?!1'h0)[^;]+;", "o_valid <= 1'h0;"))  # fmt: skip
+    line = rig.line()
+    talk = Talk(line)
+    assert [packet.kind for packet in talk.ask(Command.IDENTIFY, 1)] == [Answer.IDENTITY]
+    pixels = random_images(np.random.default_rng(0), network, 3)
+    sentence = (
+        r"^The simulated network has stopped: nothing moved for [\d,]+ cycles when 0 of 3 results "
+        r"have come: stage scores has handed on 0 of 3 words$"
+    )
+    with pytest.raises(Disagreement, match=sentence):
+        talk.ask(Command.CLASSIFY, 2, pixels.tobytes())
+    line.close()
 
 
 def test_what_cannot_be_seen_is_not_blamed():
