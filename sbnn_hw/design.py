@@ -91,8 +91,8 @@ class StageDesign:
     # Numbers of the values in a word that no later stage reads: they may be left out.
     unread: tuple[int, ...]
     # Signals of one bit, by their paths below the top module. The stage hands on a word in each
-    # cycle in which all of them are 1; the first tells whether it has one to hand on. There are none
-    # where nothing can be seen.
+    # cycle in which all of them are 1; the first tells whether it has one. There are none where
+    # nothing can be seen.
     strobes: tuple[str, ...]
     # The signal of the word, if its values are those that the netlist has for the stage.
     payload: str | None

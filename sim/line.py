@@ -145,7 +145,6 @@ class Line:
         self._watch()
         return talk.taken, heard.raw[: talk.given]
 
-
     def _watch(self) -> None:
         """Raise an error if the network owes a result and nothing has moved for too long."""
         taken, given = (self._calls.line_count(self._handle, n) for n in range(2))
@@ -213,7 +212,8 @@ def compile_line(
     """Compile a board's Verilog to a library for :class:`Line`, or take the one compiled before.
 
     The top module is ``shell``, with the ports ``clk``, ``rst``, ``rx``, ``tx`` and ``leds``, of
-    which there is one at least; in it is the ``design``, as ``core``. A bit takes ``divisor`` clocks.
+    which there is one at least; in it is the ``design``, as ``core``. A bit takes ``divisor``
+    clocks.
     """
     probes = _probes(design)
     texts = {

@@ -69,9 +69,7 @@ def _full_queue(design: Plain, counts: Mapping[str, int], taken: int) -> str | N
     return None
 
 
-def _closed_stage(
-    design: Plain, counts: Mapping[str, int], waiting: Collection[str]
-) -> str | None:
+def _closed_stage(design: Plain, counts: Mapping[str, int], waiting: Collection[str]) -> str | None:
     """Name the last stage that does not take what is offered, and offers nothing itself.
 
     Parts that stop together may offer something or not when they are stopped; whatever stops them

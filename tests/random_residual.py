@@ -230,9 +230,7 @@ def tiny_residual_network(rng):
         stream = -1 if channels == 1 else graph.add(Concat(2), -1, -1)
     bits = graph.add(random_sign(rng, graph.edges[stream]), stream)
     stride = int(rng.integers(1, 3))
-    sums = random_binary_sums(
-        rng, graph.edges[bits], channels, stride=stride, most=6, most_k=3
-    )
+    sums = random_binary_sums(rng, graph.edges[bits], channels, stride=stride, most=6, most_k=3)
     sums = graph.add(sums, bits)
     if stride == 2:
         pool = SumPool2d(Window((2, 2), (2, 2)), ceil=True)

@@ -137,7 +137,12 @@ FAULTS = {
     "clamp one too low": (Affine, "compute", "made.high)", "made.high - 1)"),
     "clamp one too high": (Affine, "compute", "made.low, ", "made.low + 1, "),
     "halves rounded down": (Affine, "compute", "t >>= by", "t = (t - (by > 0)) >> by"),
-    "a shift of one more": (Affine, "compute", "self.shift + self.slope_shift", "self.shift + self.slope_shift + 1"),
+    "a shift of one more": (
+        Affine,
+        "compute",
+        "self.shift + self.slope_shift",
+        "self.shift + self.slope_shift + 1",
+    ),
     "a shift of one less": (Affine, "compute", "t >>= by", "t >>= max(by - 1, 0)"),
     "slopes of the other sign": (Affine, "compute", "t * self", "t * -self"),
     "shift the other way": (Affine, "compute", "t << self", "t >> self"),

@@ -8,17 +8,21 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from packed import Pack, results
-from random_networks import random_images
-from random_residual import random_residual_network, tiny_residual_network
+from random_networks import random_images, random_taps
+from random_residual import (
+    Graph,
+    random_residual_network,
+    random_sign,
+    tiny_residual_network,
+)
 
 from sbnn_hw.errors import ModelRejected
-from sbnn_hw.netlist import Affine, Sums
+from sbnn_hw.netlist import Affine, Edge, Flatten, Scores, Sums, Taps, Window
 from sbnn_hw.rtl_gen import lower as lowering
 from sbnn_hw.rtl_gen.datapath import Datapath
 from sbnn_hw.rtl_gen.design import generate
 from sbnn_hw.rtl_gen.lower import Options, lower
-from sbnn_hw.rtl_gen.outline import describe
-from sbnn_hw.rtl_gen.parts.hold import HOLD, Hold
+from sbnn_hw.rtl_gen.parts.hold import HOLD
 from sbnn_hw.rtl_gen.parts.join import Join, overflow_name
 
 FAMILIES = ["xc7", "ecp5", "ice40", "generic"]
@@ -184,3 +188,60 @@ def test_each_queue_of_a_random_network_is_just_long_enough():
     runs = [pack.overflows(valid_odds=odds, ready_odds=1.0, seed=2) for odds in (1.0, 0.3, 0.05)]
     told = [[paths[0] for paths in each if paths][:1] for each in zip(*runs, strict=True)]
     assert told == [[path] for path in wanted]
+
+
+def appear(made, rng, network, *, images, odds, seed=0):
+    """Assert that every result appears, whatever number of the next image's pixels has come."""
+    size = made.design.input.beats
+    pixels = random_images(rng, network, max(images) + 1)
+    words = [count * size + more for count in images for more in {0, 1, 2, size // 2, size - 1}]
+    for each in odds:
+        found = results(made.design, made.verilog, pixels, words, odds=each, seed=seed)
+        assert found == [(count // size, 0) for count in words], each
+
+
+def test_results_of_random_networks_appear_without_further_input():
+    """Whole images, and some pixels of the next one: none, the first, all but the last."""
+    left = {True: 2, False: 1}
+    for seed in range(0, 4000, 100):
+        _, network, options = first_from(seed, tiny_residual_network, SMALL)
+        held = lower(network, options).held > 0
+        if left[held]:
+            left[held] -= 1
+            made = generate(network, options)
+            appear(made, np.random.default_rng(seed), network, images=(1, 3), odds=(1.0, 0.3))
+    assert left == {True: 0, False: 0}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(100, 112))
+def test_every_result_of_a_random_network_appears_without_further_input(seed):
+    rng = np.random.default_rng(seed)
+    make = random_residual_network if seed % 2 else tiny_residual_network
+    network = make(rng)
+    made = generate(network, Options(levels_per_stage=1 + seed % 4))
+    appear(made, rng, network, images=(1, 3, 8), odds=(1.0, 0.5, 0.1), seed=seed)
+
+
+def test_a_chain_may_need_some_pixels_of_the_next_image():
+    """For each padded window a row and a pixel, once a pixel has come; none if none has."""
+    rng = np.random.default_rng(4)
+    graph = Graph(Edge.of_bits((5, 6, 1), 2, scan="raster"))
+    stream = -1
+    for _ in range(2):
+        bits = graph.add(random_sign(rng, graph.edges[stream]), stream)
+        taps = Taps.from_dense(np.ones((1, 9), int))
+        window = Window((3, 3), (1, 1), (1, 1))
+        stream = graph.add(Sums(taps=taps, channels=1, window=window), bits)
+    flat = graph.add(Flatten(), stream)
+    taps = random_taps(rng, 2, graph.edges[flat].size, most=6)
+    graph.add(Scores(taps=taps, weights=np.ones(len(taps.indices), int), offsets=[0, 1]), flat)
+    network = graph.finish()
+    made = generate(network, Options(family="generic"))
+    size, needed = 30, 2 * (6 + 1)
+    pixels = random_images(rng, network, 3)
+    for odds in (1.0, 0.2):
+        words = [size + more for more in range(size)]
+        found = [count for count, _ in results(made.design, made.verilog, pixels, words, odds=odds)]
+        assert (found[0], found[1]) == (1, 0)
+        assert found[needed:] == [1] * (size - needed)

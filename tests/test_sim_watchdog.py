@@ -160,5 +160,3 @@ def test_what_cannot_be_seen_is_not_blamed():
     assert explain(design, 32, 1, {}, ()) == (
         "1 of 2 results have come, and no stage that can be seen is to blame"
     )
-
-
