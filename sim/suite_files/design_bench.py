@@ -152,7 +152,8 @@ class Streams:
                 counts[name] += first and all(others)
                 if first and not all(others):
                     waiting.add(name)
-        return explain(DESIGN, place, len(self.words), counts, waiting)
+        found: str = explain(DESIGN, place, len(self.words), counts, waiting)
+        return found
 
     def check(self, expected: list[int]) -> None:
         """Compare everything that came out since reset with what had to."""
