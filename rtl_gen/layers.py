@@ -6,10 +6,10 @@ from functools import cached_property
 import numpy as np
 
 from sbnn_hw.families import Family
-from sbnn_hw.netlist import Encode, Layer, Recode, Scores, Taps
+from sbnn_hw.netlist import Edge, Encode, Layer, Recode, Scores, Taps
 from sbnn_hw.rtl_gen.build import add_up, gather_columns, look_up, reaches
-from sbnn_hw.rtl_gen.logic import FALSE, Logic
-from sbnn_hw.rtl_gen.numbers import add, compare
+from sbnn_hw.rtl_gen.logic import FALSE, TRUE, Logic
+from sbnn_hw.rtl_gen.numbers import add, at_least, compare
 from sbnn_hw.rtl_gen.share import find_blocks
 
 __all__ = [
@@ -309,20 +309,23 @@ def count_connections(logic: Logic, neurons: Sequence[int | Bits], shared: Seque
     return total
 
 
-def encode(logic: Logic, encoder: Encode, values: Sequence[Bits], signed: bool,
+def encode(logic: Logic, encoder: Encode, values: Sequence[Bits], edge: Edge,
            family: Family) -> list[int]:
-    """Return the literals of the encoder's bits."""
+    """Return the literals of the encoder's bits.
+
+    A bit that is always the same reads nothing: its value need not have been built.
+    """
     thresholds, flips = encoder.thresholds.tolist(), encoder.flips
     outputs = []
     for number, bits in enumerate(values):
         channel = number % len(thresholds)
         for plane, threshold in enumerate(thresholds[channel]):
             logic.owner = f"p{number}_{plane}"
-            # The complement of the sign, and a constant, are what the sign takes away.
-            columns = [[bit] for bit in bits[:-1]] + [[bits[-1] ^ signed]]
-            goal = threshold + (1 << len(bits) - 1 if signed else 0)
             flip = flips is not None and bool(flips[channel, plane])
-            outputs.append(reaches(logic, columns, goal, family) ^ flip)
+            if not edge.low < threshold <= edge.high:
+                outputs.append((TRUE if threshold <= edge.low else FALSE) ^ flip)
+                continue
+            outputs.append(at_least(logic, bits, edge.signed, threshold, family) ^ flip)
     return outputs
 
 

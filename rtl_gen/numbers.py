@@ -173,6 +173,8 @@ def affine(logic: Logic, operation: Affine, channel: int, numbers: Sequence[Bits
 
     clamp = (operation.low, operation.high)
     if operation.slopes is None or operation.offsets_behind is None:
+        weighted, offset = _looked_up(logic, numbers, factors, edges, offset, shift + out.bits,
+                                      family)
         made, ends = scaled(1, 0, shift)
         return made.clamp(logic, ends, clamp, out.bits, family)
     slope, by = int(operation.slopes[channel]), operation.slope_shift
@@ -195,6 +197,33 @@ def affine(logic: Logic, operation: Affine, channel: int, numbers: Sequence[Bits
     bits = [logic.table(0b11001010, [a, b, t[-1]])
             for a, b in zip(*(side.bits for side in sides), strict=True)]
     return _Raised(bits, sides[0].by).clamp(logic, ends, clamp, out.bits, family)
+
+
+def _looked_up(logic: Logic, numbers: Sequence[Bits], factors: Sequence[int],
+               edges: Sequence[Edge], offset: int, size: int, family: Family,
+               ) -> tuple[list[Weighted], int]:
+    """Return sources times their factors as weighted bits, and the offset that is left.
+
+    A source that has no more bits than a table has inputs is multiplied by one table for each bit
+    of the product, if its factor has several digits. The first one takes the offset with it, but
+    for a multiple of 2^size: where nothing else is added, no carry has to pass.
+    """
+    weighted: list[Weighted] = []
+    for bits, factor, edge in zip(numbers, factors, edges, strict=True):
+        if len(bits) > family.inputs or len(digits(factor)) < 3:
+            weighted += weigh(bits, factor, edge.signed)
+            continue
+        ends = sorted((factor * edge.low + offset, factor * edge.high + offset))
+        left = ends[0] >> size << size
+        # What lies outside of the edge never comes.
+        values = [factor * min(max(n - (edge.signed and n >> len(bits) - 1) * (1 << len(bits)),
+                                   edge.low), edge.high) + offset - left
+                  for n in range(1 << len(bits))]
+        for place in range((ends[1] - left).bit_length()):
+            answers = sum((value >> place & 1) << n for n, value in enumerate(values))
+            weighted.append((logic.table(answers, bits), 1 << place))
+        offset = left
+    return weighted, offset
 
 
 def _shifted(logic: Logic, weighted: Sequence[Weighted], constant: int, by: int,

@@ -90,6 +90,7 @@ def _describe_stage(network: Network, lowered: Lowered, number: int) -> StageDes
         counted=chosen.counted,
         cost=chosen.cost,
         latency=sum(part.latency for part in parts),
+        words=1 if last or not width else edge.size * bits // width,
         width=width,
         value_bits=bits,
         signed=edge.signed,

@@ -86,13 +86,15 @@ class StageDesign:
     counted: int  # Inputs that are added up for q, for each word too.
     cost: Cost  # What it takes.
     latency: int  # Cycles through its modules.
+    words: int  # Words that it hands on for each image.
     width: int  # Bits of a word that it hands on; 0 if it has no modules.
     value_bits: int  # Bits of each value in the word.
     signed: bool  # Whether they are two's complement.
     # Numbers of the values in a word that no later stage reads: they may be left out.
     unread: tuple[int, ...]
     # Signals of one bit, by their paths below the top module. The stage hands on a word in each
-    # cycle in which all of them are 1. There are none where nothing can be seen.
+    # cycle in which all of them are 1; the first tells whether it has one. There are none where
+    # nothing can be seen.
     strobes: tuple[str, ...]
     # The signal of the word, if its values are those that the netlist has for the stage.
     payload: str | None

@@ -16,6 +16,7 @@ from sbnn_hw.files import write_atomically
 from sbnn_hw.netlist import Network
 from sbnn_hw.sim.build import Waveform, usable_waveform
 from sbnn_hw.sim.library import Library, Probe, Trace, compile_design, primitives
+from sbnn_hw.sim.watchdog import explain, patience
 from sbnn_hw.sim.waves import find_waveform, views_of
 from sbnn_hw.vectors import pack_images, unpack_results
 
@@ -63,6 +64,8 @@ class Agreement:
     values: int
     value_mismatches: int
     first: Mismatch | None
+    # What a design that gave too few results is waiting for, in a sentence.
+    stopped: str | None
     violations: int  # Cycles in which the output broke the rules of streams.
     overflows: list[str]  # Queues that were too short for what came, the first one first.
     # Cycles in all; from the first input of an image by itself to its result; and between the
@@ -97,6 +100,8 @@ class Agreement:
     def differences(self) -> list[str]:
         """What is not as it should be, in words."""
         found = [f"the queue of {each} is too short" for each in self.overflows]
+        if self.stopped is not None:
+            found.append(self.stopped)
         if self.mismatches:
             found.append(f"the results of {self.mismatches:,} of {self.vectors:,} images differ")
         if self.value_mismatches:
@@ -183,6 +188,7 @@ def check_agreement(
         values=compared,
         value_mismatches=differing,
         first=first,
+        stopped=_stopped(trace, design, len(pixels), odds),
         violations=trace.violations,
         overflows=_overflows(trace, design),
         cycles=int(trace.given_at[-1]) + 1 if len(trace.given_at) else trace.cycles,
@@ -215,6 +221,17 @@ def _overflows(trace: Trace, design: Design) -> list[str]:
     """Return the queues that were too short, in order: their signals stay 1 from then on."""
     found = [name for name in _queues(design) if trace.counts[name]]
     return sorted(found, key=lambda name: -trace.counts[name])
+
+
+def _stopped(trace: Trace, design: Design, images: int, odds: float) -> str | None:
+    """Return what a design is waiting for, if it gave too few results."""
+    if len(trace.outputs) >= images:
+        return None
+    plain = design.to_dict()
+    names = {stage.name for stage in design.stages if stage.strobes}
+    counts = {name: count for name, count in trace.counts.items() if name in names}
+    reason = explain(plain, len(trace.taken_at), len(trace.outputs), counts, trace.waiting)
+    return f"nothing moved for {patience(plain, odds):,} cycles when {reason}"
 
 
 def _compile(
@@ -258,7 +275,7 @@ def _run(
         valid_odds=odds,
         ready_odds=odds,
         seed=seed,
-        limit=4 * design.latency + 1000,
+        limit=patience(design.to_dict(), odds),
         waves=waves,
     )
 

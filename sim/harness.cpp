@@ -12,6 +12,7 @@
 // half the C++ of a design whose inputs may change at any time.
 
 #include "design.h"
+#include "probes.h"
 
 #include "verilated.h"
 #include "verilated_sym_props.h"
@@ -34,12 +35,6 @@ namespace {
 constexpr std::size_t IN_BYTES = (IN_WIDTH + 7) / 8;
 constexpr std::size_t OUT_BYTES = (OUT_WIDTH + 7) / 8;
 
-struct ProbeSpec {
-    std::vector<const char*> strobes;
-    const char* payload;
-    std::size_t width;
-};
-
 // What Python asks for, and what it gets. The fields are the same, in the same order, in library.py.
 struct Batch {
     const std::uint8_t* beats;
@@ -55,32 +50,6 @@ struct Batch {
     std::uint64_t given;
     std::uint64_t cycles;
     std::uint64_t violations;
-};
-
-class Signal {
-    const std::uint8_t* m_data = nullptr;
-
-public:
-    Signal() = default;
-    Signal(const std::uint8_t* data) : m_data{data} {}
-    bool high() const { return *m_data & 1; }
-    const std::uint8_t* data() const { return m_data; }
-};
-
-struct Probe {
-    std::vector<Signal> strobes;
-    Signal payload;
-    std::size_t bytes = 0;
-    std::uint64_t count = 0;
-    std::vector<std::uint8_t> values;
-
-    void sample() {
-        for (const Signal& strobe : strobes) {
-            if (!strobe.high()) return;
-        }
-        ++count;
-        if (bytes) values.insert(values.end(), payload.data(), payload.data() + bytes);
-    }
 };
 
 // How often each bit of a signal has changed, from one cycle to the next.
@@ -170,7 +139,7 @@ public:
             for (std::uint64_t cycle = 0; cycle < reset_cycles; ++cycle) tick();
             m_design->next_rst = 0;
             const std::vector<ProbeSpec> specs PROBES;
-            for (const ProbeSpec& spec : specs) find(spec);
+            for (const ProbeSpec& spec : specs) probes.emplace_back(*m_context, spec);
             if (WATCH) watch();
         } catch (const std::exception& stopped) {
             error = stopped.what();
@@ -242,7 +211,7 @@ private:
     }
 
     void watch() {
-        const std::string dut = "TOP.sbnn_bench.dut";
+        const std::string dut = DUT;
         for (const auto& scope : *m_context->scopeNameMap()) {
             const std::string path = scope.first;
             if (path.compare(0, dut.size(), dut) || !scope.second->varsp()) continue;
@@ -257,29 +226,6 @@ private:
         }
     }
 
-    void find(const ProbeSpec& spec) {
-        Probe probe;
-        for (const char* path : spec.strobes) probe.strobes.push_back(find(path, 1));
-        if (spec.payload) {
-            probe.payload = find(spec.payload, spec.width);
-            probe.bytes = (spec.width + 7) / 8;
-        }
-        probes.push_back(probe);
-    }
-
-    Signal find(const std::string& name, std::size_t width) {
-        const std::string path = "TOP.sbnn_bench.dut." + name;
-        const std::size_t dot = path.rfind('.');
-        const VerilatedScope* scope = m_context->scopeFind(path.substr(0, dot).c_str());
-        const VerilatedVar* var = scope ? scope->varFind(path.substr(dot + 1).c_str()) : nullptr;
-        if (!var) throw std::runtime_error("probe: no signal " + name);
-        const std::size_t bits = var->udims() ? 0 : var->entBits();
-        if (bits != width) {
-            throw std::runtime_error("probe: signal " + name + " has " + std::to_string(bits)
-                                     + " bits, not " + std::to_string(width));
-        }
-        return Signal{static_cast<const std::uint8_t*>(var->datap())};
-    }
 };
 
 Simulation* of(void* handle) { return static_cast<Simulation*>(handle); }
@@ -307,6 +253,10 @@ EXPORT int sbnn_run(void* handle, Batch* batch, std::uint64_t budget) {
 
 EXPORT std::uint64_t sbnn_count(void* handle, std::uint64_t probe) {
     return of(handle)->probes[probe].count;
+}
+
+EXPORT int sbnn_waits(void* handle, std::uint64_t probe) {
+    return of(handle)->probes[probe].waits;
 }
 
 EXPORT const std::uint8_t* sbnn_values(void* handle, std::uint64_t probe) {

@@ -30,10 +30,12 @@ __all__ = [
     "Trace",
     "View",
     "compile_design",
+    "declare_probes",
     "open_library",
     "primitives",
     "quiet_about",
     "resource",
+    "show_probes",
 ]
 
 Bytes = npt.NDArray[np.uint8]
@@ -112,6 +114,9 @@ class Trace:
     violations: int
     counts: dict[str, int]  # For each probe the cycles in which all its strobes were 1.
     values: dict[str, Bytes]  # For each probe one row for each of these cycles.
+    # The probes whose first strobe was 1 in the last cycle while another was not: what has a word
+    # to give that is not taken.
+    waiting: frozenset[str] = frozenset()
     # For each public signal, by its path below the top module, how often each bit changed from
     # one cycle to the next; only if the design is watched.
     changes: dict[str, Cycles] = field(default_factory=dict)
@@ -145,6 +150,7 @@ _CALLS: Calls = {
     "sbnn_error": (ctypes.c_char_p, [_HANDLE]),
     "sbnn_run": (ctypes.c_int, [_HANDLE, ctypes.POINTER(_Batch), _NUMBER]),
     "sbnn_count": (_NUMBER, [_HANDLE, _NUMBER]),
+    "sbnn_waits": (ctypes.c_int, [_HANDLE, _NUMBER]),
     "sbnn_values": (_HANDLE, [_HANDLE, _NUMBER]),
     "sbnn_watched": (_NUMBER, [_HANDLE]),
     "sbnn_watched_name": (ctypes.c_char_p, [_HANDLE, _NUMBER]),
@@ -210,6 +216,11 @@ class Library:
             self._raise_error(handle)
             counts, values = self._read_probes(handle)
             changes = self._read_changes(handle)
+            waiting = frozenset(
+                probe.name
+                for index, probe in enumerate(self.probes)
+                if self._calls.sbnn_waits(handle, index)
+            )
         finally:
             self._calls.sbnn_destroy(handle)
         return Trace(
@@ -221,6 +232,7 @@ class Library:
             violations=batch.violations,
             counts=counts,
             values=values,
+            waiting=waiting,
             changes=changes,
         )
 
@@ -377,6 +389,7 @@ def compile_design(
         ),
         "sbnn_bench.vlt": _configuration(sources, probes, waveform),
         "cpp/design.h": _header(in_width, out_width, probes, watch, waveform),
+        "cpp/probes.h": resource("probes.h"),
         "cpp/harness.cpp": resource("harness.cpp"),
     }
     path = compile_once(sources, texts, many=vectors > _MANY, progress=progress, waveform=waveform)
@@ -401,12 +414,9 @@ def _configuration(
     sources: Iterable[str], probes: Iterable[Probe], waveform: Waveform | None
 ) -> str:
     """Keep the probed signals visible, and Verilator quiet about all text but the bench."""
-    # By name in every module: which module an instance is of, only Verilator knows.
-    names = sorted({path.rpartition(".")[2] for probe in probes for path in probe.paths})
-    public = "".join(f'public_flat_rd -module "*" -var "{name}"\n' for name in names)
     # The pins of tables are wires of the design: they need not be in a waveform twice.
     hidden = 'tracing_off -file "primitives.v"\n' if waveform else ""
-    return quiet_about(sources) + public + hidden
+    return quiet_about(sources) + show_probes(probes) + hidden
 
 
 def quiet_about(sources: Iterable[str]) -> str:
@@ -421,6 +431,18 @@ def _header(
     watch: bool,
     waveform: Waveform | None,
 ) -> str:
+    waves = ""
+    if waveform is not None:
+        waves = f'#include "{waveform.runtime}.h"\n#define WAVES {waveform.writer}\n'
+    return (
+        f'#include "Vdesign.h"\n#define IN_WIDTH {in_width}\n#define OUT_WIDTH {out_width}\n'
+        f"{declare_probes(probes, 'TOP.sbnn_bench.dut')}#define WATCH {int(watch)}\n{waves}"
+    )
+
+
+def declare_probes(probes: Iterable[Probe], place: str) -> str:
+    """Return what ``probes.h`` needs to know; the paths of the signals start below a scope."""
+
     def quoted(path: str | None) -> str:
         return f'"{path}"' if path else "nullptr"
 
@@ -428,10 +450,13 @@ def _header(
         f"{{{{{', '.join(map(quoted, p.strobes))}}}, {quoted(p.payload)}, {p.width}}}"
         for p in probes
     )
-    waves = ""
-    if waveform is not None:
-        waves = f'#include "{waveform.runtime}.h"\n#define WAVES {waveform.writer}\n'
-    return (
-        f'#include "Vdesign.h"\n#define IN_WIDTH {in_width}\n#define OUT_WIDTH {out_width}\n'
-        f"#define PROBES {{{specs}}}\n#define WATCH {int(watch)}\n{waves}"
-    )
+    return f'#define DUT "{place}"\n#define PROBES {{{specs}}}\n'
+
+
+def show_probes(probes: Iterable[Probe]) -> str:
+    """Return a configuration that keeps the signals of probes visible.
+
+    By name in every module: which module an instance is of, only Verilator knows.
+    """
+    names = sorted({path.rpartition(".")[2] for probe in probes for path in probe.paths})
+    return "".join(f'public_flat_rd -module "*" -var "{name}"\n' for name in names)

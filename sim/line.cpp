@@ -1,10 +1,11 @@
 // Both ends of a serial line to a Verilated board: bytes in, bytes out, and noise on the way.
 //
 // `design.h`, which is written for each design, includes the Verilated header and defines DIVISOR,
-// the clocks of a bit. The functions at the end are all that Python sees. As in harness.cpp, the
+// the clocks of a bit, and what probes.h needs. The functions at the end are all that Python sees. As in harness.cpp, the
 // design sits in a bench with a register before its inputs: one evaluation a cycle.
 
 #include "design.h"
+#include "probes.h"
 
 #include "verilated.h"
 
@@ -46,6 +47,7 @@ class Line {
     bool m_was_high = true;
 
 public:
+    std::vector<Probe> probes;
     std::string error;
 
     explicit Line(std::uint64_t seed) : m_random{seed} {
@@ -54,6 +56,12 @@ public:
         for (int n = 0; n < 3; ++n) tick();
         m_design->next_rst = 0;
         tick();
+        const std::vector<ProbeSpec> specs PROBES;
+        try {
+            for (const ProbeSpec& spec : specs) probes.emplace_back(*m_context, spec);
+        } catch (const std::exception& stopped) {
+            error = stopped.what();
+        }
     }
 
     ~Line() { m_design->final(); }
@@ -63,6 +71,7 @@ public:
             send(talk);
             m_design->next_rx = m_rx;
             tick();
+            for (Probe& probe : probes) probe.sample();
             hear(talk);
         }
     }
@@ -146,6 +155,14 @@ EXPORT void line_destroy(void* handle) { delete of(handle); }
 EXPORT const char* line_error(void* handle) { return of(handle)->error.c_str(); }
 
 EXPORT unsigned line_lights(void* handle) { return of(handle)->lights(); }
+
+EXPORT std::uint64_t line_count(void* handle, std::uint64_t probe) {
+    return of(handle)->probes[probe].count;
+}
+
+EXPORT int line_waits(void* handle, std::uint64_t probe) {
+    return of(handle)->probes[probe].waits;
+}
 
 EXPORT void line_run(void* handle, Talk* talk) {
     try {

@@ -5,9 +5,19 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from sbnn_hw.errors import ToolFailed
+from sbnn_hw.design import Design
+from sbnn_hw.errors import Disagreement, ToolFailed
 from sbnn_hw.sim.build import Progress, compile_once
-from sbnn_hw.sim.library import Calls, open_library, quiet_about, resource
+from sbnn_hw.sim.library import (
+    Calls,
+    Probe,
+    declare_probes,
+    open_library,
+    quiet_about,
+    resource,
+    show_probes,
+)
+from sbnn_hw.sim.watchdog import explain, patience
 
 __all__ = ["Line", "LinePort", "compile_line"]
 
@@ -40,6 +50,9 @@ endmodule
 
 _HEADER = '#include "Vdesign.h"\n#define DIVISOR {divisor}\n'
 
+# The scope of the network in a board.
+_NETWORK = "TOP.sbnn_bench.dut.core"
+
 
 class _Talk(ctypes.Structure):
     # The same, in the same order, as in line.cpp.
@@ -64,18 +77,30 @@ _CALLS: Calls = {
     "line_destroy": (None, [_HANDLE]),
     "line_error": (ctypes.c_char_p, [_HANDLE]),
     "line_lights": (ctypes.c_uint, [_HANDLE]),
+    "line_count": (ctypes.c_uint64, [_HANDLE, ctypes.c_uint64]),
+    "line_waits": (ctypes.c_int, [_HANDLE, ctypes.c_uint64]),
     "line_run": (None, [_HANDLE, ctypes.POINTER(_Talk)]),
 }
+
+
+def _probes(design: Design) -> tuple[Probe, ...]:
+    """Return what goes into the network and comes out of it, and what its stages hand on."""
+    ends = tuple(Probe(f" {name}", (f"{name}__valid", f"{name}__ready")) for name in "io")
+    stages = (Probe(stage.name, stage.strobes) for stage in design.stages if stage.strobes)
+    return (*ends, *stages)
 
 
 class Line:
     """A simulated board, from reset on.
 
     A bit takes ``divisor`` clocks. Each bit on the line, in either direction, is turned round with
-    the probability ``noise``; ``seed`` chooses which.
+    the probability ``noise``; ``seed`` chooses which. A network that gives no result for so long
+    that it has stopped is told in a sentence, an error of :meth:`run`.
     """
 
-    def __init__(self, path: Path, *, divisor: int, noise: float = 0.0, seed: int = 0) -> None:
+    def __init__(
+        self, path: Path, design: Design, *, divisor: int, noise: float = 0.0, seed: int = 0
+    ) -> None:
         if not 0 <= noise <= 1:
             raise ValueError(f"Noise must be between 0 and 1, not {noise!r}")
         self.divisor, self.noise = divisor, noise
@@ -83,6 +108,9 @@ class Line:
         self.cycles = self.broken = 0
         self._calls = open_library(path, _CALLS)
         self._handle: int = self._calls.line_create(seed)
+        self._design, self._probes = design.to_dict(), _probes(design)
+        # What went into the network and came out of it, and the last cycle in which that changed.
+        self._moved, self._moved_at = (0, 0), 0
 
     def close(self) -> None:
         """End the simulation."""
@@ -114,7 +142,30 @@ class Line:
             raise ToolFailed(f"Verilator stopped the simulation: {error}")
         self.cycles += cycles
         self.broken += talk.broken
+        self._watch()
         return talk.taken, heard.raw[: talk.given]
+
+    def _watch(self) -> None:
+        """Raise an error if the network owes a result and nothing has moved for too long."""
+        taken, given = (self._calls.line_count(self._handle, n) for n in range(2))
+        if (taken, given) != self._moved:
+            self._moved, self._moved_at = (taken, given), self.cycles
+            return
+        whole, more = divmod(taken, self._design["input"]["beats"])
+        # A result may have to wait for the rest of an image that has begun.
+        owed = whole - bool(more) > given
+        silent = self.cycles - self._moved_at
+        if not owed or silent < patience(self._design) or self._calls.line_waits(self._handle, 1):
+            return
+        counts, waiting = {}, set()
+        for number, probe in enumerate(self._probes[2:], 2):
+            counts[probe.name] = self._calls.line_count(self._handle, number)
+            if self._calls.line_waits(self._handle, number):
+                waiting.add(probe.name)
+        reason = explain(self._design, taken, given, counts, waiting)
+        raise Disagreement(
+            f"The simulated network has stopped: nothing moved for {silent:,} cycles when {reason}"
+        )
 
 
 class LinePort:
@@ -151,17 +202,25 @@ class LinePort:
 
 
 def compile_line(
-    sources: Mapping[str, str], *, divisor: int, leds: int, progress: Progress | None = None
+    sources: Mapping[str, str],
+    design: Design,
+    *,
+    divisor: int,
+    leds: int,
+    progress: Progress | None = None,
 ) -> Path:
     """Compile a board's Verilog to a library for :class:`Line`, or take the one compiled before.
 
     The top module is ``shell``, with the ports ``clk``, ``rst``, ``rx``, ``tx`` and ``leds``, of
-    which there is one at least. A bit takes ``divisor`` clocks.
+    which there is one at least; in it is the ``design``, as ``core``. A bit takes ``divisor``
+    clocks.
     """
+    probes = _probes(design)
     texts = {
         "sbnn_bench.v": _BENCH.format(leds=leds),
-        "sbnn_bench.vlt": quiet_about(sources),
-        "cpp/design.h": _HEADER.format(divisor=divisor),
+        "sbnn_bench.vlt": quiet_about(sources) + show_probes(probes),
+        "cpp/design.h": _HEADER.format(divisor=divisor) + declare_probes(probes, _NETWORK),
+        "cpp/probes.h": resource("probes.h"),
         "cpp/line.cpp": resource("line.cpp"),
     }
     return compile_once(sources, texts, many=True, progress=progress)

@@ -46,6 +46,7 @@ def write_suite(
     here = resources.files("sbnn_hw.sim")
     tests = {name: here.joinpath("suite_files", name).read_text("utf-8") for name in _SAME}
     tests["verilator_setup.py"] = here.joinpath("verilator_setup.py").read_text("utf-8")
+    tests["watchdog.py"] = here.joinpath("watchdog.py").read_text("utf-8")
     tests["primitives.v"] = primitives()
     tests["vectors.hex"] = _hexadecimal(pack_images(pixels, design.input), design.input.width)
     tests["expected.hex"] = _hexadecimal(expected, design.output.width)

@@ -18,6 +18,7 @@ from sbnn_hw.errors import ToolFailed, UsageError
 from sbnn_hw.families import table_cells
 from sbnn_hw.sim.build import Progress
 from sbnn_hw.sim.library import compile_design, primitives
+from sbnn_hw.sim.watchdog import patience
 from sbnn_hw.vectors import pack_images
 
 __all__ = ["Signal", "Toggles", "count_toggles", "find_signals", "make_public"]
@@ -149,7 +150,7 @@ def count_toggles(
         watch=True,
         progress=progress,
     )
-    trace = library.run(beats, expect=len(pixels), limit=4 * design.latency + 1000)
+    trace = library.run(beats, expect=len(pixels), limit=patience(design.to_dict()))
     if not trace.complete:
         raise ToolFailed(
             f"The design gave {len(trace.outputs):,} of {len(pixels):,} results while its toggles "

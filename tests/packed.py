@@ -1,5 +1,8 @@
 """Many networks in one design: they share the words that come in, and compiling takes once."""
 
+import contextlib
+import gc
+
 import numpy as np
 from amaranth import Cat, Module, Value
 from amaranth.lib import stream, wiring
@@ -43,15 +46,30 @@ class Packed(wiring.Component):
         return m
 
 
-class Pack:
-    """Networks with their options, compiled side by side."""
+@contextlib.contextmanager
+def without_collection():
+    """Let Python look for no garbage: among Amaranth's objects that takes a quarter of the time."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
-    def __init__(self, pairs, *, words=300, change=lambda text: text):
+
+class Pack:
+    """Networks with their options, compiled side by side.
+
+    ``hardware`` is what was made of them, if it is not what is generated.
+    """
+
+    def __init__(self, pairs, *, words=300, change=lambda text: text, hardware=None):
         self.pairs, self.words = pairs, words
-        self.hardware = [Datapath(network, options) for network, options in pairs]
+        self.hardware = hardware or [Datapath(network, options) for network, options in pairs]
         self.top = Packed(self.hardware)
+        with without_collection():
+            text = to_verilog(self.top)
         self.library = compile_design(
-            {"primitives.v": primitives(), "top.v": change(to_verilog(self.top))},
+            {"primitives.v": primitives(), "top.v": change(text)},
             in_width=len(self.top.i.payload),
             out_width=len(self.top.o.payload),
             probes=[Probe(path, (path,)) for paths in self._overflows() for path in paths],
@@ -82,14 +100,7 @@ class Pack:
 
     def differing(self, *, ready_odds=1.0, valid_odds=1.0, seed=0):
         """Simulate, and return the numbers of the networks that do not say what they should."""
-        trace = self.library.run(
-            np.packbits(self.bits, axis=1, bitorder="little"),
-            expect=self.words * len(self.hardware),
-            ready_odds=ready_odds,
-            valid_odds=valid_odds,
-            seed=seed,
-            limit=10_000,
-        )
+        trace = self._run(ready_odds=ready_odds, valid_odds=valid_odds, seed=seed)
         flat = np.unpackbits(trace.outputs, axis=1, bitorder="little")
         overflows = self._overflows()
         wrong, at = [], 0
@@ -106,6 +117,29 @@ class Pack:
                 wrong.append(number)
             at += width
         return wrong
+
+    def overflows(self, **how):
+        """Simulate, and return for each network the queues that were too short, first ones first.
+
+        They are told by the paths of their probes below the network.
+        """
+        counts = self._run(**how).counts
+        found = []
+        for number, paths in enumerate(self._overflows()):
+            short = sorted((path for path in paths if counts[path]), key=lambda path: -counts[path])
+            found.append([path.removeprefix(f"net{number}.") for path in short])
+        return found
+
+    def _run(self, **how):
+        # The longest that a network can be silent: one image may wait for as many words of the
+        # next one as it has, and pipelines follow.
+        silent = max(top.latency + top.beats for top in self.hardware)
+        return self.library.run(
+            np.packbits(self.bits, axis=1, bitorder="little"),
+            expect=self.words * len(self.hardware),
+            limit=10 * silent,
+            **how,
+        )
 
     def _wanted(self, number):
         (network, _), top = self.pairs[number], self.hardware[number]

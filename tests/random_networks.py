@@ -28,6 +28,7 @@ def random_taps(rng, neurons, width, *, signed=False, allowed=None, most=24):
         choice = np.arange(width) if allowed is None else np.asarray(allowed[neuron])
         fan_in = min(
             len(choice),
+            most,
             int(rng.choice([0, 1, 3, 6, 7, 9, most], p=[0.05, 0.15, 0.25, 0.2, 0.2, 0.1, 0.05])),
         )
         dense[neuron, rng.choice(choice, fan_in, replace=False)] = 1
@@ -36,11 +37,11 @@ def random_taps(rng, neurons, width, *, signed=False, allowed=None, most=24):
     return Taps.from_dense(dense)
 
 
-def random_xi(rng):
-    """Return Ξ and k, zero in a third of the cases."""
+def random_xi(rng, most=7):
+    """Return Ξ and k, which is ``most`` at most; zero in a third of the cases."""
     if rng.random() < 0.35:
         return 0, 0
-    k = int(rng.integers(0, 8))
+    k = int(rng.integers(0, most + 1))
     xi = int(rng.integers(1, max(2, 2**k // 2 + 1))) * int(rng.choice([-1, -1, 1]))
     # With minus one and no fraction a tap weighs nothing, which is no layer that a fold would make.
     return (xi | 1 if k else -2 if xi == -1 else xi), k

@@ -39,13 +39,13 @@ class Graph:
         return Network(self.input, tuple(self.stages))
 
 
-def random_binary_sums(rng, edge, neurons, *, stride=1):
+def random_binary_sums(rng, edge, neurons, *, stride=1, most=24, most_k=7):
     """Return sums over bits: 3×3 or 1×1, borders of both kinds, with Ξ or signs."""
     size = int(rng.choice([1, 3, 3]))
     window = Window((size, size), (stride, stride), (size // 2, size // 2))
     channels = edge.channels
     groups = int(rng.choice([g for g in (1, 1, 2) if not channels % g and not neurons % g]))
-    xi, k = random_xi(rng) if rng.random() < 0.5 else (0, 0)
+    xi, k = random_xi(rng, most_k) if rng.random() < 0.5 else (0, 0)
     fixed = (
         np.sort(rng.choice(channels, channels // 4, replace=False))
         if xi and rng.random() < 0.5
@@ -58,8 +58,9 @@ def random_binary_sums(rng, edge, neurons, *, stride=1):
         own = np.setdiff1d(own, fixed)
         allowed.append((np.arange(window.size)[:, None] * channels + own).ravel())
     taps = random_taps(
-        rng, neurons, window.size * channels, signed=not xi and rng.random() < 0.6, allowed=allowed
-    )
+        rng, neurons, window.size * channels, signed=not xi and rng.random() < 0.6, allowed=allowed,
+        most=most,
+    )  # fmt: skip
     border = "zero" if size > 1 and rng.random() < 0.5 else "minus"
     return Sums(
         taps=taps, channels=channels, window=window, xi=xi, k=k, fixed=np.asarray(fixed, np.int64),
@@ -89,12 +90,14 @@ def random_vector_sums(rng, edge):
     return Sums(taps=taps, channels=edge.size, groups=groups, xi=xi, k=k)
 
 
-def random_affine(rng, *edges, bits=None, slopes=None):
+def random_affine(rng, *edges, bits=None, slopes=None, most=12):
     """Return a join, or a scaled stream, that is clamped at both ends now and then."""
     channels = edges[0].channels
     bits = int(rng.integers(2, 9)) if bits is None else bits
     sizes = [max(1, (edge.high - edge.low) // 64) for edge in edges]
-    m = np.array([rng.integers(-12, 13, channels) * max(1, max(sizes) // size) for size in sizes])
+    m = np.array(
+        [rng.integers(-most, most + 1, channels) * max(1, max(sizes) // size) for size in sizes]
+    )
     if len(edges) == 2 and rng.random() < 0.6:
         m[1] = 1 << int(rng.integers(0, 4))  # a shortcut that is only shifted
     m[:, rng.random(channels) < 0.05] = 0
@@ -210,4 +213,39 @@ def _residual(rng, graph, blocks):
     if edge.binary and rng.random() < 0.5:
         taps, weights = Taps(taps.width, taps.starts, taps.indices, weights < 0), None
     graph.add(Scores(taps=taps, offsets=offsets, weights=weights), stream)
+    return graph.finish()
+
+
+def tiny_residual_network(rng):
+    """Return a network of two ways with few values of few bits, as small as it can be."""
+    shape = (int(rng.integers(2, 5)), int(rng.integers(2, 5)), 1)
+    graph = Graph(Edge.of_bits(shape, 2, scan="raster"))
+    channels = int(rng.choice([1, 1, 2]))
+    if rng.random() < 0.4:
+        sums = random_weighted_sums(rng, graph.input, channels, size=1, most=3)
+        stream = graph.add(sums, -1)
+        affine = random_affine(rng, graph.edges[stream], bits=3, most=5)
+        stream = graph.add(affine, stream)
+    else:
+        stream = -1 if channels == 1 else graph.add(Concat(2), -1, -1)
+    bits = graph.add(random_sign(rng, graph.edges[stream]), stream)
+    stride = int(rng.integers(1, 3))
+    sums = random_binary_sums(rng, graph.edges[bits], channels, stride=stride, most=6, most_k=3)
+    sums = graph.add(sums, bits)
+    if stride == 2:
+        pool = SumPool2d(Window((2, 2), (2, 2)), ceil=True)
+        if rng.random() < 0.4:
+            pool = MaxPool2d(Window((3, 3), (2, 2), (1, 1)), [False] * channels)
+        stream = graph.add(pool, stream)
+    pair = (stream, sums) if rng.random() < 0.5 else (sums, stream)
+    edges = [graph.edges[n] for n in pair]
+    stream = graph.add(random_affine(rng, *edges, bits=int(rng.integers(2, 5)), most=5), *pair)
+    if rng.random() < 0.4:
+        stream = graph.add(SumPool2d(Window(graph.edges[stream].shape[:2])), stream)
+    elif rng.random() < 0.5:
+        stream = graph.add(random_sign(rng, graph.edges[stream]), stream)
+    flat = graph.add(Flatten(), stream)
+    taps = random_taps(rng, 2, graph.edges[flat].size, most=4)
+    weights = rng.choice([-3, -2, -1, 1, 2, 3], len(taps.indices))
+    graph.add(Scores(taps=taps, weights=weights, offsets=rng.integers(-5, 6, 2)), flat)
     return graph.finish()

@@ -70,7 +70,7 @@ class Rig:
 
     def line(self, **noise):
         """Return a board that was just reset."""
-        return Line(self.library, divisor=DIVISOR, **noise)
+        return Line(self.library, self.design, divisor=DIVISOR, **noise)
 
     def results(self, pixels):
         """Return the bytes that must come back for images."""
@@ -78,16 +78,19 @@ class Rig:
         return pack_results(outcome.classes, outcome.scores, self.design.output).tobytes()
 
 
-def make_rig(network, *, edit=(), **options):
-    """Return the board of a network; ``edit`` plants faults in the text of its shell."""
+def make_rig(network, *, edit=(), change=lambda text: text, **options):
+    """Return the board of a network.
+
+    ``edit`` plants faults in the text of its shell, and ``change`` in that of the network.
+    """
     made = generate(network, Options(family="generic", **options))
     shell = Shell(made.design, divisor=DIVISOR, clock_hz=CLOCK_HZ, leds=LEDS)
     text = to_verilog(shell, "shell")
     for pattern, fault in edit:
         text, found = re.subn(pattern, fault, text)
         assert found, f"nothing is like {pattern}"
-    sources = {"primitives.v": primitives(), "top.v": made.verilog, "shell.v": text}
-    library = compile_line(sources, divisor=DIVISOR, leds=LEDS)
+    sources = {"primitives.v": primitives(), "top.v": change(made.verilog), "shell.v": text}
+    library = compile_line(sources, made.design, divisor=DIVISOR, leds=LEDS)
     return Rig(network, made.design, made.verilog, library)
 
 

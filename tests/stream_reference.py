@@ -142,8 +142,8 @@ def scores(op, x, edge):
     return np.array([v + int(o) for v, o in zip(found, op.offsets, strict=True)], object)
 
 
-def affine(op, *inputs_and_edges):
-    inputs = inputs_and_edges[: len(inputs_and_edges) // 2]
+def unrounded(op, *inputs):
+    """Return an affine's values before the floor and the clamp, as fractions."""
     made = np.empty(inputs[0].shape, object)
     for place in np.ndindex(made.shape):
         c = place[-1]
@@ -156,7 +156,14 @@ def affine(op, *inputs_and_edges):
             if t < 0:
                 value = t * Fraction(int(op.slopes[c]), 2**op.slope_shift)
             value += Fraction(int(op.offsets_behind[c]), 2**op.slope_shift)
-        made[place] = min(max(floor(value / 2**op.shift), op.low), op.high)
+        made[place] = value / 2**op.shift
+    return made
+
+
+def affine(op, *inputs_and_edges):
+    made = unrounded(op, *inputs_and_edges[: len(inputs_and_edges) // 2])
+    for place in np.ndindex(made.shape):
+        made[place] = min(max(floor(made[place]), op.low), op.high)
     return made
 
 

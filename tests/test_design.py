@@ -30,6 +30,7 @@ HIDDEN = StageDesign(
     counted=0,
     cost=Cost(tables=7, registers=9, memory_bits=32, blocks=0.5),
     latency=2,
+    words=4,
     width=6,
     value_bits=2,
     signed=False,

@@ -159,7 +159,7 @@ def test_values_that_may_be_left_out_are_those_that_the_netlist_does_not_read(ki
 def test_values_of_several_bits_are_compared_where_they_are_read(given, differing, first):
     stage = StageDesign(
         name="wide", kind="any", sources=("",), queues=(), signed=False, cores=("wide",), connections=0, counted=0, cost=Cost(), latency=1,
-        width=6, value_bits=2, unread=(1,), strobes=("wide.o__valid",), payload="wide.o__payload",
+        words=1, width=6, value_bits=2, unread=(1,), strobes=("wide.o__valid",), payload="wide.o__payload",
     )  # fmt: skip
     word = sum(value << 2 * n for n, value in enumerate(given))
     trace = SimpleNamespace(values={"wide": np.array([[word]], np.uint8)})

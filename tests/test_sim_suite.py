@@ -194,7 +194,7 @@ def test_suite_has_all_that_it_needs(written):
     assert sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()) == [
         "design.json", "tests/README.md", "tests/design_bench.py", "tests/expected.hex",
         "tests/primitives.v", "tests/test_design.py", "tests/vectors.hex",
-        "tests/verilator_setup.py", "top.v",
+        "tests/verilator_setup.py", "tests/watchdog.py", "top.v",
     ]  # fmt: skip
     assert (folder / "top.v").read_text() == made.verilog
     assert (folder / "design.json").read_text() == made.design.to_json()
@@ -206,13 +206,14 @@ def test_nothing_of_the_model_is_pasted_into_code(written):
         assert (folder / "tests" / name).read_bytes() == (
             ROOT / "sim/suite_files" / name
         ).read_bytes()
-    setup = (folder / "tests/verilator_setup.py").read_bytes()
-    assert setup == (ROOT / "sim/verilator_setup.py").read_bytes()
+    for name in ("verilator_setup.py", "watchdog.py"):
+        assert (folder / "tests" / name).read_bytes() == (ROOT / "sim" / name).read_bytes()
 
 
 def test_suite_imports_nothing_but_cocotb_and_pytest(written):
     folder, _ = written
-    allowed = sys.stdlib_module_names | {"cocotb", "cocotb_tools", "pytest", "verilator_setup"}
+    others = {"cocotb", "cocotb_tools", "pytest", "verilator_setup", "watchdog"}
+    allowed = sys.stdlib_module_names | others
     for path in (folder / "tests").glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
@@ -326,6 +327,27 @@ def test_one_wrong_table_is_found(emitted, environment, tmp_path):
     passed, failed = verdict(run_suite(folder, environment, "-k", "claim"))
     assert failed >= 5
     assert passed + failed == 7
+
+
+@needs_tools
+def test_a_stage_that_gives_no_words_is_named(emitted, environment, tmp_path):
+    names = [stage["name"] for stage in json.loads((emitted("vector") / "design.json").read_text())[
+        "stages"] if stage["strobes"]]  # fmt: skip
+
+    def kill(text):
+        start = text.index(f"module \\top.{names[0]} ")
+        end = text.index("endmodule", start)
+        body = re.sub(r"o_valid <= (?!1'h0)[^;]+;", "o_valid <= 1'h0;", text[start:end])
+        return text[:start] + body + text[end:]
+
+    folder = planted(emitted, tmp_path, "vector", kill)
+    done = run_suite(folder, environment, "-k", "latency")
+    assert verdict(done) == (0, 1), done.stdout
+    assert re.search(
+        rf"latency_is_as_described: nothing moved for \d+ cycles; sent again, 0 of 1 results have "
+        rf"come: stage {names[0]} has handed on 0 of 1 words",
+        done.stdout,
+    ), done.stdout
 
 
 @needs_tools

@@ -32,8 +32,8 @@ class Hold(Part):
 
     def __init__(self, pixels: int, bits: int, needed: int, cycles: int, family: Family):
         self.pixels, self.needed, self.cycles, self.family = pixels, needed, cycles, family
-        #: One more comes while it is seen that there are enough.
-        self.queue = Queue(bits, needed + 1, family)
+        #: As soon as so many have come, one leaves in each cycle; the first is outside the memory.
+        self.queue = Queue(bits, max(1, needed - 1), family)
         super().__init__(bits, bits, latency=self.queue.latency)
 
     def _weigh(self) -> Cost:

@@ -18,7 +18,7 @@ def encode(place: Place) -> Iterator[Candidate]:
     encoder, read = place.operation(Encode), place.read_together
 
     def function(logic: Logic, bits: list[int]) -> list[int]:
-        found = layers.encode(logic, encoder, place.split(bits), place.edge.signed, place.family)
+        found = layers.encode(logic, encoder, place.split(bits), place.edge, place.family)
         return [bit if wanted else FALSE for bit, wanted in zip(found, read, strict=True)]
 
     # Thresholds of a power of two are wires, and need no registers.

@@ -50,8 +50,8 @@ def start_board(
         "top.v": verilog,
         "shell.v": to_verilog(shell, "shell"),
     }
-    path = compile_line(sources, divisor=DIVISOR, leds=_LEDS, progress=progress)
-    return network, Line(path, divisor=DIVISOR, noise=noise, seed=seed)
+    path = compile_line(sources, design, divisor=DIVISOR, leds=_LEDS, progress=progress)
+    return network, Line(path, design, divisor=DIVISOR, noise=noise, seed=seed)
 
 
 def _clock_of(folder: Path) -> int:

@@ -5,6 +5,7 @@ streams are and how long a result takes, ``vectors.hex`` has the words that go i
 ``expected.hex`` what must come out.
 """
 
+import functools
 import itertools
 import json
 import os
@@ -15,6 +16,7 @@ from typing import Any
 import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge, ReadOnly
+from watchdog import explain, patience
 
 HERE = Path(__file__).parent
 DESIGN = json.loads((HERE.parent / "design.json").read_text(encoding="utf-8"))
@@ -112,7 +114,7 @@ class Streams:
     ) -> None:
         """Send words, and wait until as many results have come since reset as are asked for."""
         place, offered, quiet = 0, False, 0
-        limit = int((4 * LATENCY + 4 * INTERVAL + 200) / min(valid_odds, ready_odds))
+        limit = patience(DESIGN, min(valid_odds, ready_odds))
         while place < len(words) or len(self.words) < results:
             # What is offered stays so until it is taken.
             if not offered and place < len(words):
@@ -123,10 +125,35 @@ class Streams:
             if took:
                 place, offered = place + 1, False
             quiet = 0 if took or len(self.words) > before else quiet + 1
-            assert quiet < limit, (
-                f"nothing moved for {limit} cycles after {place} of {len(words)} words in and "
-                f"{len(self.words)} of {results} results out"
-            )
+            if quiet == limit:
+                found = await self._watch(words)
+                raise AssertionError(f"nothing moved for {limit} cycles; sent again, {found}")
+
+    async def _watch(self, words: list[int]) -> str:
+        """Send words again from reset, without a pause; say which stage gives no more."""
+        strobes = {
+            stage["name"]: [
+                functools.reduce(getattr, path.split("."), self.dut) for path in stage["strobes"]
+            ]
+            for stage in DESIGN["stages"]
+            if stage["strobes"]
+        }
+        counts, waiting = dict.fromkeys(strobes, 0), set[str]()
+        place = quiet = 0
+        await self.reset(3)
+        while quiet < patience(DESIGN):
+            before = len(self.words)
+            took = await self.cycle(words[place] if place < len(words) else None, True)
+            place += took
+            quiet = 0 if took or len(self.words) > before else quiet + 1
+            waiting.clear()
+            for name, signals in strobes.items():
+                first, *others = (bool(signal.value) for signal in signals)
+                counts[name] += first and all(others)
+                if first and not all(others):
+                    waiting.add(name)
+        found: str = explain(DESIGN, place, len(self.words), counts, waiting)
+        return found
 
     def check(self, expected: list[int]) -> None:
         """Compare everything that came out since reset with what had to."""
