@@ -2,11 +2,11 @@
 
 A quantiser counts the levels that z = Σ αᵢ·xᵢ + β reaches, where the xᵢ are integers of one or two
 streams. It is said either by ⌊(Σ mᵢ·xᵢ + b)/2^s⌋, clamped, which is searched and proved here, or
-by the integers at which a stream reaches each level.
+by the integers at which one stream, or Σ mᵢ·xᵢ of two, reaches each level.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, floor, lcm
 
@@ -16,7 +16,7 @@ import numpy.typing as npt
 from sbnn_hw.errors import ModelRejected
 from sbnn_hw.fold.surds import Surd
 
-__all__ = ["Level", "Scaling", "Stairs", "find_scaling", "steps_of"]
+__all__ = ["Level", "Scaling", "Stairs", "find_join", "find_scaling", "has_ties", "steps_of"]
 
 Int = npt.NDArray[np.int64]
 
@@ -94,6 +94,29 @@ def find_scaling(channels: Sequence[Stairs], low: int) -> Scaling | None:
             multipliers = np.array([found[n][0] for n in which], np.int64).T
             return Scaling(multipliers, np.array([found[n][1] for n in which], np.int64), shift)
     return None
+
+
+def find_join(stairs: Stairs) -> tuple[tuple[int, ...], Int] | None:
+    """Return multipliers, and the sum Σ mᵢ·xᵢ from which on each level is reached.
+
+    None if sums of up to the largest shift do not tell what reaches a level from what does not.
+    """
+    points = _Points(stairs)
+    largest = max((abs(_times(factor, 1)) for factor in stairs.factors), default=Fraction(0))
+    for shift in range(LARGEST_SHIFT + 1):
+        unit = Fraction(1 << shift) / (largest or 1)
+        found = tuple(round(_times(factor, 1) * unit) for factor in stairs.factors)
+        steps = points.steps(found)
+        if steps is not None:
+            return found, steps
+    return None
+
+
+def has_ties(stairs: Stairs) -> bool:
+    """Whether some values reach a level exactly."""
+    strict = tuple(replace(level, strict=not level.strict) for level in stairs.levels)
+    other = _Points(replace(stairs, levels=strict))
+    return not np.array_equal(_Points(stairs).first, other.first)
 
 
 class _Points:
@@ -190,6 +213,21 @@ class _Points:
             if offset is not None:
                 return multipliers, offset
         return None
+
+    def steps(self, multipliers: tuple[int, ...]) -> Int | None:
+        """Return the least sum that reaches each level, if all that do not have a smaller one."""
+        lead = -multipliers[self.lead] if self.turned else multipliers[self.lead]
+        if lead < 0:
+            return None
+        beside = 0 if self.other is None else multipliers[self.other] * self.values
+        wide = np.iinfo(np.int64).max >> 2
+        reached, missed = self.first <= self.high, self.first > self.low
+        least = np.where(reached, lead * self.first + beside, wide).min(axis=1)
+        most = np.where(missed, lead * (self.first - 1) + beside, -wide).max(axis=1)
+        if (most >= least).any():
+            return None
+        found: Int = np.where(least == wide, most + 1, least)
+        return found
 
     def _offset(self, multipliers: tuple[int, ...], shift: int, low: int) -> int | None:
         """Return the least offset in size with which every level is reached where it must be."""

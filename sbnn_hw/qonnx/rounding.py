@@ -2,7 +2,8 @@
 
 A quantiser counts levels (`sbnn_hw.fold.stairs`). It becomes an `affine` whose multipliers are
 proved to be right for every value of its sources. Where no multipliers are, as for ties that are
-rounded to even numbers, it becomes comparators of one stream whose bits are added up.
+rounded to even numbers, it becomes comparators whose bits are added up: of one stream, or of the sum
+of two.
 """
 
 from collections.abc import Sequence
@@ -13,15 +14,13 @@ from math import floor
 import numpy as np
 import numpy.typing as npt
 
-from sbnn_hw.errors import ModelRejected
 from sbnn_hw.fold.assemble import Handle
-from sbnn_hw.fold.stairs import Level, Stairs, find_scaling, steps_of
+from sbnn_hw.fold.stairs import Level, Stairs, find_join, find_scaling, has_ties, steps_of
 from sbnn_hw.fold.surds import Surd
 from sbnn_hw.netlist import Affine, Encode, Sums, Taps, Window
 from sbnn_hw.netlist.wiring import EXACT
 from sbnn_hw.qonnx import quantisers, shapes
 from sbnn_hw.qonnx.build import Build, Given
-from sbnn_hw.qonnx.conversion import to_integer
 from sbnn_hw.qonnx.graph import Node
 from sbnn_hw.qonnx.streams import Bend, Stream, Term, surds
 from sbnn_hw.qonnx.tensors import Values
@@ -87,7 +86,12 @@ def _to_integers(
         raise node.refuse("quantises values that were chosen or padded; do that behind it")
     x, handles = build.placed(x)
     stairs = [x.stairs(channel, own) for channel, own in enumerate(levels)]
-    count = len(levels[0])
+    # Levels that all channels always reach, or never, are ends of the clamp.
+    columns = list(zip(*(each.levels for each in stairs), strict=True))
+    first = sum(all(x.at is None for x in column) for column in columns)
+    count = sum(not all(x.never for x in column) for column in columns) - first
+    stairs = [replace(x, levels=x.levels[first : first + count]) for x in stairs]
+    low += first
     scaling = find_scaling(stairs, low)
     if scaling is not None:
         affine = Affine(
@@ -99,7 +103,7 @@ def _to_integers(
         )
         stage, handle = build.affine(affine, *handles)
     else:
-        stage, handle = _counted(build, node, x, levels)
+        stage, handle = _counted(build, node, stairs, handles)
         offset = tuple(o + f * low for o, f in zip(offset, factor, strict=True))
     made = Stream(
         index=x.index, shape=handle.edge.shape, terms=(Term(handle, factor),), offset=offset
@@ -109,31 +113,50 @@ def _to_integers(
 
 
 def _counted(
-    build: Build, node: Node, x: Stream, levels: Sequence[Sequence[Level]]
+    build: Build, node: Node, stairs: Sequence[Stairs], handles: Sequence[Handle]
 ) -> tuple[str, Handle]:
     """Return comparators of a stream, whose bits are added up."""
-    if len(x.terms) > 1:
-        try:
-            bends = x.bends
-            x = replace(to_integer(build, node, replace(x, bends=())), bends=bends)
-        except ModelRejected:
-            raise node.refuse(
-                "rounds the join of two streams as no integer multipliers do; give them scales of "
-                "few bits, or quantise each before the join"
-            ) from None
-    found = [steps_of(x.stairs(channel, own)) for channel, own in enumerate(levels)]
+    source, found = _one_source(build, node, stairs, handles)
     falls = np.array([fall for _, fall in found])
     thresholds = np.array([np.sort(steps) for steps, _ in found])
     flips = np.broadcast_to(falls[:, None], thresholds.shape)
-    (term,) = x.terms
-    assert isinstance(term.source, Handle)
-    _, bits = build.encode(Encode(thresholds, flips), term.source)
+    _, bits = build.encode(Encode(thresholds, flips), source)
     channels, planes = thresholds.shape
     window = Window((1, 1)) if len(bits.edge.shape) == 3 else None
     taps = Taps.from_windows(np.ones((channels, 1, planes), np.int8), channels)
     sums = Sums(taps=taps, channels=channels * planes, window=window, groups=channels)
     stage = build.name("count")
     return stage, build.add(stage, sums, bits)
+
+
+def _one_source(
+    build: Build, node: Node, stairs: Sequence[Stairs], handles: Sequence[Handle]
+) -> tuple[Handle, list[tuple[Int, bool]]]:
+    """Return a stream, and for each channel the values at which it reaches levels.
+
+    Two streams are joined to one that tells as much.
+    """
+    if len(handles) == 1:
+        return handles[0], [steps_of(each) for each in stairs]
+    found = [find_join(each) for each in stairs]
+    pairs = [pair for pair in found if pair is not None]
+    if len(pairs) < len(found):
+        raise node.refuse(
+            "rounds the join of two streams as no integer multipliers do; give them scales of few "
+            "bits, or quantise each before the join"
+        )
+    affine = Affine(
+        multipliers=np.array([multipliers for multipliers, _ in pairs]).T,
+        offsets=np.zeros(len(pairs), np.int64),
+        shift=0,
+        low=1 - EXACT,
+        high=EXACT - 1,
+    )
+    edge = affine.infer(*(handle.edge for handle in handles))
+    _, handle = build.affine(affine, *handles)
+    if handle.edge != edge:  # constants that were in front of it made it narrower
+        edge = handle.edge
+    return handle, [(np.clip(steps, edge.low, edge.high + 1), False) for _, steps in pairs]
 
 
 # Bits
@@ -153,11 +176,16 @@ def _to_bits(build: Build, node: Node, x: Stream, constants: Given) -> Values:
     thresholds, low, high = (x.numbers(part) for part in (rule.threshold, rule.low, rule.high))
     if any(a == b for a, b in zip(low, high, strict=True)):
         raise node.refuse("gives the same number for both of its results")
-    levels = [[Level(Surd(at), rule.ties == "rest")] for at in thresholds]
-    if len(behind.terms) > 1:
-        behind, levels = _joined(build, node, behind, levels)
-    behind, (handle, *_) = build.placed(behind)
-    found = [_threshold(node, behind.stairs(n, own), rule.ties) for n, own in enumerate(levels)]
+    behind, handles = build.placed(behind)
+    stairs = [
+        behind.stairs(n, [Level(Surd(at), rule.ties == "rest")]) for n, at in enumerate(thresholds)
+    ]
+    if rule.ties == "refuse" and any(map(has_ties, stairs)):
+        raise node.refuse("gives a number the sign 0, which is not a bit; use BipolarQuant")
+    if len(handles) > 1 and behind.chosen is not None:
+        raise node.refuse("chooses among channels of a join; choose behind it")
+    handle, steps = _one_source(build, node, stairs, handles)
+    found = [(int(least), falls) for (least,), falls in steps]
     stage, made, place = _encoded(build, node, behind, handle, found)
     channels, width = behind.channels, made.edge.channels
     index = x.index // channels * width + place[x.index % channels]
@@ -170,29 +198,6 @@ def _to_bits(build: Build, node: Node, x: Stream, constants: Given) -> Values:
     )
     build.trace(stage, node, state)
     return state
-
-
-def _threshold(node: Node, stairs: Stairs, ties: str) -> tuple[int, bool]:
-    (least,), falls = steps_of(stairs)
-    if ties == "refuse":
-        strict = replace(stairs, levels=tuple(replace(x, strict=True) for x in stairs.levels))
-        if steps_of(strict)[0] != least:
-            raise node.refuse("gives a number the sign 0, which is not a bit; use BipolarQuant")
-    return int(least), falls
-
-
-def _joined(
-    build: Build, node: Node, x: Stream, levels: list[list[Level]]
-) -> tuple[Stream, list[list[Level]]]:
-    """Return two streams as one, and the levels of the same bits in it."""
-    try:
-        return replace(to_integer(build, node, replace(x, bends=())), bends=x.bends), levels
-    except ModelRejected:
-        if node.op == "Sign":
-            raise node.refuse("might give a join the sign 0; use BipolarQuant") from None
-        ones, zeros = (Surd(1),) * x.channels, (Surd(),) * x.channels
-        joined = _to_integers(build, node, x, levels, 0, ones, zeros)
-        return joined, [[Level(Surd(1))]] * x.channels
 
 
 def _encoded(
