@@ -102,10 +102,10 @@ def find_join(stairs: Stairs) -> tuple[tuple[int, ...], Int] | None:
     None if sums of up to the largest shift do not tell what reaches a level from what does not.
     """
     points = _Points(stairs)
-    largest = max((abs(_times(factor, 1)) for factor in stairs.factors), default=Fraction(0))
+    factors = [_near(factor) for factor in stairs.factors]
+    largest = max(map(abs, factors)) or Fraction(1)
     for shift in range(LARGEST_SHIFT + 1):
-        unit = Fraction(1 << shift) / (largest or 1)
-        found = tuple(round(_times(factor, 1) * unit) for factor in stairs.factors)
+        found = tuple(round(factor * (1 << shift) / largest) for factor in factors)
         steps = points.steps(found)
         if steps is not None:
             return found, steps
@@ -146,6 +146,15 @@ class _Points:
                     f"than are compared; quantise one of them to fewer bits"
                 )
             self.values = np.arange(least, most + 1)
+        #: By how many levels each source rises, about: those between the first and the last that
+        #: are within reach are as far from each other.
+        marks = [x.at for x in stairs.levels if x.at is not None and not x.never]
+        factors = [_near(factor) for factor in stairs.factors]
+        height = Fraction(0)
+        if len(marks) > 1:
+            height = _near(marks[-1] - marks[0]) / (len(marks) - 1)
+        height = height or max(map(abs, factors)) or Fraction(1)
+        self.slopes = [factor / height for factor in factors]
         #: (levels, values of the other): the least value of the lead that reaches a level.
         self.first = self._first()
 
@@ -156,6 +165,7 @@ class _Points:
         factor = stairs.factors[self.lead]
         lead = -factor if self.turned else factor
         second = Surd() if self.other is None else stairs.factors[self.other]
+        about = float(lead), float(second)
         for number, level in enumerate(stairs.levels):
             if level.never:
                 continue
@@ -168,11 +178,16 @@ class _Points:
                 reached = order < 0 or (order == 0 and not level.strict)
                 first[number] = always if reached else never
                 continue
-            first[number] = self._least(lead, second, rest, level.strict)
+            first[number] = self._least(lead, second, rest, level.strict, about)
         return np.clip(first, always, never)
 
-    def _least(self, lead: Surd, second: Surd, rest: Surd, strict: bool) -> Int:
-        """Return the least x with lead·x ≥ rest − second·y, or > that, for each value y."""
+    def _least(
+        self, lead: Surd, second: Surd, rest: Surd, strict: bool, about: tuple[float, float]
+    ) -> Int:
+        """Return the least x with lead·x ≥ rest − second·y, or > that, for each value y.
+
+        By doubles ``about`` the factors where those are surely right, else exactly.
+        """
         parts = [part.rational for part in (lead, second, rest)]
         if all(part is not None for part in parts):
             a, b, c = (part for part in parts if part is not None)
@@ -182,7 +197,7 @@ class _Points:
             wanted = c - b * (self.values if largest < 1 << 62 else self.values.astype(object))
             found = wanted // a + 1 if strict else -(-wanted // a)
             return np.clip(found, self.low, self.high + 1).astype(np.int64)
-        x, y, z = float(lead), float(second), float(rest)
+        (x, y), z = about, float(rest)
         at = (z - y * self.values) / x
         error = 1e-9 + 1e-12 * (abs(z) + np.abs(y * self.values)) / x
         near = np.rint(at)
@@ -199,7 +214,7 @@ class _Points:
     def scaling(self, shift: int, low: int) -> tuple[tuple[int, ...], int] | None:
         """Return multipliers and an offset that are right for this shift, if they are found."""
         stairs = self.stairs
-        exact = [_times(factor, 1 << shift) for factor in stairs.factors]
+        exact = [factor * (1 << shift) for factor in self.slopes]
         if stairs.factors[self.lead].sign() == 0 or (self.first[:, :1] == self.first).all() and (
             ((self.first == self.low) | (self.first > self.high)).all()
         ):
@@ -251,9 +266,9 @@ class _Points:
         return (bottom + top) // 2 if bottom <= top else None
 
 
-def _times(factor: Surd, by: int) -> Fraction:
-    """Return a product, a rational near it at the least."""
-    return (factor * by)._near(96)[0]
+def _near(number: Surd) -> Fraction:
+    """Return a rational near a number."""
+    return number.near(96)[0]
 
 
 def _reaches(difference: Surd, strict: bool) -> bool:

@@ -91,7 +91,7 @@ class Surd:
         ((under, factor),) = self.parts.items()
         return self._of([(under, 1 / (factor * under))])
 
-    def _near(self, bits: int) -> tuple[Fraction, Fraction]:
+    def near(self, bits: int) -> tuple[Fraction, Fraction]:
         """Return a rational near the number, and what it differs by at most."""
         value, error = Fraction(0), Fraction(0)
         for under, factor in self.parts.items():
@@ -106,7 +106,7 @@ class Surd:
         """Return −1, 0 or 1."""
         bits = _BITS
         while bits <= _MOST_BITS:
-            value, error = self._near(bits)
+            value, error = self.near(bits)
             if abs(value) > error or not self.parts:
                 return (value > 0) - (value < 0)
             bits *= 2
@@ -114,7 +114,7 @@ class Surd:
 
     def __float__(self) -> float:
         try:
-            return float(self._near(_BITS)[0])
+            return float(self.near(_BITS)[0])
         except OverflowError:
             raise ModelRejected("has a number that is too large for a double") from None
 
