@@ -51,7 +51,11 @@ class Streams:
         channels = self.shape[0]
         if self.rng.random() < 0.5:
             gain = self.number(-0.5, 0.25, 0.5, 1.0, size=channels)
-            parts = (gain, self.number(*QUARTERS, size=channels), self.number(-2, 0, 2, size=channels))
+            parts = (
+                gain,
+                self.number(*QUARTERS, size=channels),
+                self.number(-2, 0, 2, size=channels),
+            )
             variance = np.full(channels, 3.0) if self.exact else self.rng.uniform(0.5, 4, channels)
             self.w.add("BatchNormalization", *parts, variance, epsilon=1.0)
         elif self.rng.random() < 0.5:

@@ -1,5 +1,6 @@
 """Integer streams as ONNX: what is written comes back, and graphs from elsewhere are exact."""
 
+import contextlib
 from dataclasses import replace
 from fractions import Fraction
 
@@ -25,6 +26,7 @@ from sbnn_hw.qonnx import import_network
 from sbnn_hw.qonnx.export import save_network
 from sbnn_hw.qonnx.quantisers import Levels
 from sbnn_hw.rtl_gen.design import generate
+from sbnn_hw.rtl_gen.lower import Options
 from sbnn_hw.sim.agreement import check_agreement
 
 
@@ -66,15 +68,16 @@ def test_many_ways_back_give_the_same_netlist(tmp_path, seed):
 
 def test_the_one_form_comes_back_too(tmp_path):
     """Sums that became neurons are written as those."""
+    written = 0
     for seed in range(12):
         network, pixels = residual(seed)
-        try:
+        # Neurons that do not count what is not constant cannot be written.
+        with contextlib.suppress(ModelRejected):
             save_network(network.canonical, tmp_path / "net.onnx")
-        except ModelRejected as error:  # neurons that do not count what is not constant
-            assert "does not count some inputs that are not constant" in str(error)
-            continue
-        back = open_network(tmp_path / "net.onnx")
-        assert np.array_equal(back.compute(pixels).scores, network.compute(pixels).scores)
+            back = open_network(tmp_path / "net.onnx")
+            assert np.array_equal(back.compute(pixels).scores, network.compute(pixels).scores)
+            written += 1
+    assert written > 6
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -110,7 +113,9 @@ def test_sums_that_doubles_would_round_are_refused(tmp_path):
         return replace(stage, operation=replace(affine, offsets=affine.offsets + (1 << 51)))
 
     with pytest.raises(ModelRejected, match="too large to be exact in float64: they may reach"):
-        save_network(replace(network, stages=tuple(map(wide, network.stages))), tmp_path / "net.onnx")
+        save_network(
+            replace(network, stages=tuple(map(wide, network.stages))), tmp_path / "net.onnx"
+        )
 
 
 @pytest.mark.parametrize("fault", ["floor", "offset", "slope"])
@@ -134,7 +139,9 @@ def test_a_fault_in_the_file_is_seen(tmp_path, fault):
             array = onnx.numpy_helper.to_array(tensor) + 1
             tensor.CopyFrom(onnx.numpy_helper.from_array(array, tensor.name))
     onnx.save(model, tmp_path / "net.onnx")
-    assert not np.array_equal(scores_of(tmp_path / "net.onnx", pixels), network.compute(pixels).scores)
+    assert not np.array_equal(
+        scores_of(tmp_path / "net.onnx", pixels), network.compute(pixels).scores
+    )
 
 
 # What is read
@@ -174,10 +181,15 @@ def test_random_graphs_say_what_their_executor_says(tmp_path, seed):
 @pytest.mark.parametrize("seed", range(100, 130))
 def test_scales_may_be_any_floats(tmp_path, seed):
     writer, how, classes = random_stream_graph(np.random.default_rng(seed), exact=False)
+    path = writer.save(tmp_path / "net.onnx", classes)
     try:
-        check(writer.save(tmp_path / "net.onnx", classes), how, count=40, seed=seed, close=True)
+        import_network(path, pixels=how)
     except ModelRejected as error:  # a layer that reads a scale for each channel
-        assert "that are not integers of up to 16 bits times one scale" in str(error)
+        refused = str(error)
+    else:
+        check(path, how, count=40, seed=seed, close=True)
+        return
+    assert "that are not integers of up to 16 bits times one scale" in refused
 
 
 @pytest.mark.parametrize("fault", ["ties", "clamp", "thresholds"])
@@ -185,9 +197,7 @@ def test_a_fault_in_the_import_is_seen(tmp_path, monkeypatch, fault):
     """Ties that are rounded the other way, a clamp that is one off, a comparator that is."""
     if fault == "ties":
         reached = Levels.reached
-        monkeypatch.setattr(
-            Levels, "reached", lambda self, level: (reached(self, level)[0], False)
-        )
+        monkeypatch.setattr(Levels, "reached", lambda self, level: (reached(self, level)[0], False))
     elif fault == "clamp":
         find = "sbnn_hw.qonnx.rounding.Affine"
         monkeypatch.setattr(find, lambda high, **rest: Affine(high=high - 1, **rest))
@@ -229,7 +239,10 @@ def test_a_residual_network_of_brevitas_is_exact(tmp_path, brevitas, blocks, qua
     assert imported.pixels == "unit"
     joins = [s for s in imported.network.stages if len(s.sources) == 2]
     assert len(joins) == 2 * blocks
-    assert {imported.network.edge_from(s).bits for s in range(len(imported.network.stages))} >= {1, 4}
+    assert {imported.network.edge_from(s).bits for s in range(len(imported.network.stages))} >= {
+        1,
+        4,
+    }
     assert len(np.unique(outcome.classes)) > 1
 
 
@@ -241,9 +254,12 @@ def test_a_residual_block_of_brevitas_is_built(tmp_path, brevitas):
     tensors = evaluate(path, feed(pixels, "unit"))
     scores = list(tensors.values())[-1]
     assert np.array_equal(network.compute(pixels).classes, scores.argmax(axis=1))
-    generate(network, tmp_path / "design")
-    agreement = check_agreement(tmp_path / "design", network, pixels, inside=True)
-    assert agreement.agrees
+    made = generate(network, Options())
+    for stalls in (False, True):
+        found = check_agreement(
+            network, made.verilog, made.design, pixels, inside=True, stalls=stalls
+        )
+        assert found.differences == []
 
 
 @pytest.mark.parametrize(("bits", "weight_bits"), [(2, 4), (2, 2), (4, 8)])
@@ -251,7 +267,10 @@ def test_linear_layers_of_several_bits_are_exact(tmp_path, brevitas, bits, weigh
     model = brevitas.several_bits([64, 32, 16, 10], bits=bits, weight_bits=weight_bits)
     path = brevitas_file(brevitas, tmp_path, model, (1, 8, 8))
     imported, outcome = check(path, count=1000, close=True)
-    assert any(isinstance(s.operation, Sums) and s.operation.weights is not None for s in imported.network.stages)
+    assert any(
+        isinstance(s.operation, Sums) and s.operation.weights is not None
+        for s in imported.network.stages
+    )
     assert imported.network.stages[-1].operation.weights is not None
     assert len(np.unique(outcome.classes)) > 3
 
@@ -265,7 +284,9 @@ def stream(bits=4, scale=0.5, **attributes):
     w = Writer((1, 4, 4)).add("BipolarQuant", ONE)
     w.add("Conv", rng.choice([-1.0, 1.0], (2, 1, 3, 3)), pads=[1] * 4)
     levels = (np.array(scale), np.array(0.0), np.array(float(bits)))
-    return w.add("Quant", *levels, **{"signed": 1, "narrow": 0, "rounding_mode": "ROUND"} | attributes)
+    return w.add(
+        "Quant", *levels, **{"signed": 1, "narrow": 0, "rounding_mode": "ROUND"} | attributes
+    )
 
 
 def end(w, inputs):
@@ -281,7 +302,15 @@ def kinds(tmp_path, w):
 def test_ties_that_a_floor_cannot_say_are_counted(tmp_path):
     """Averages of four values, rounded to even numbers: comparators whose bits are added up."""
     w = stream().add("AveragePool", kernel_shape=[2, 2], strides=[2, 2])
-    w.add("Quant", np.array(0.5), np.array(0.0), np.array(4.0), signed=1, narrow=0, rounding_mode="ROUND")
+    w.add(
+        "Quant",
+        np.array(0.5),
+        np.array(0.0),
+        np.array(4.0),
+        signed=1,
+        narrow=0,
+        rounding_mode="ROUND",
+    )
     made = kinds(tmp_path, end(w, 8))
     at = next(n for n, x in enumerate(made) if isinstance(x, SumPool2d))
     assert isinstance(made[at + 1], Encode)
@@ -304,7 +333,15 @@ def test_a_relu_is_a_clamp(tmp_path):
         w.add("Conv", np.random.default_rng(3).choice([-1.0, 1.0], (2, 1, 3, 3)), pads=[1] * 4)
         if relu:
             w.add("Relu")
-        w.add("Quant", np.array(0.3), np.array(0.0), np.array(2.0), signed=0, narrow=0, rounding_mode="ROUND")
+        w.add(
+            "Quant",
+            np.array(0.3),
+            np.array(0.0),
+            np.array(2.0),
+            signed=0,
+            narrow=0,
+            rounding_mode="ROUND",
+        )
         path = end(w, 32).save(tmp_path / "net.onnx", 3)
         check(path, "signed")
         digests.add(import_network(path, pixels="signed").network.digest)
@@ -330,9 +367,7 @@ def stairs(rng, sources):
     levels = [Level(Surd(n + Fraction(1, 2)), bool(n % 2 == 0)) for n in range(-4, 3)]
     ranges = tuple((-int(rng.integers(0, 20)), int(rng.integers(0, 20))) for _ in range(sources))
     found = Stairs(tuple(unit * f for f in factors), unit * offset, tuple(levels), ranges)
-    values = np.stack(
-        [x.ravel() for x in np.meshgrid(*(np.arange(a, b + 1) for a, b in ranges))]
-    )
+    values = np.stack([x.ravel() for x in np.meshgrid(*(np.arange(a, b + 1) for a, b in ranges))])
     want = []
     for row in values.T:
         z = offset + sum(f * int(x) for f, x in zip(factors, row, strict=True))

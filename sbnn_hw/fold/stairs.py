@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, floor, lcm
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -192,17 +193,21 @@ class _Points:
         if all(part is not None for part in parts):
             a, b, c = (part for part in parts if part is not None)
             common = lcm(a.denominator, b.denominator, c.denominator)
-            a, b, c = (int(part * common) for part in (a, b, c))
-            largest = abs(c) + abs(b) * int(np.abs(self.values).max()) + abs(a)
-            wanted = c - b * (self.values if largest < 1 << 62 else self.values.astype(object))
-            found = wanted // a + 1 if strict else -(-wanted // a)
-            return np.clip(found, self.low, self.high + 1).astype(np.int64)
+            step, beside, start = (int(part * common) for part in (a, b, c))
+            largest = abs(start) + abs(beside) * int(np.abs(self.values).max()) + step
+            values: Any = self.values if largest < 1 << 62 else self.values.astype(object)
+            wanted = start - beside * values
+            found = wanted // step + 1 if strict else -(-wanted // step)
+            exact: Int = np.clip(found, self.low, self.high + 1).astype(np.int64)
+            return exact
         (x, y), z = about, float(rest)
         at = (z - y * self.values) / x
         error = 1e-9 + 1e-12 * (abs(z) + np.abs(y * self.values)) / x
+        if not np.isfinite(at).all() or error.max() > 1 << 10:
+            raise ModelRejected("has scales that are too far apart to be compared")
         near = np.rint(at)
         outside = (at < self.low - 1 - error) | (at > self.high + 1 + error)
-        least = np.clip(np.ceil(at), self.low - 1, self.high + 2).astype(np.int64)
+        least: Int = np.clip(np.ceil(at), self.low - 1, self.high + 2).astype(np.int64)
         for n in np.flatnonzero((np.abs(at - near) <= error) & ~outside).tolist():
             value = floor(at[n] - error[n])
             target = rest - second * int(self.values[n])
@@ -215,8 +220,9 @@ class _Points:
         """Return multipliers and an offset that are right for this shift, if they are found."""
         stairs = self.stairs
         exact = [factor * (1 << shift) for factor in self.slopes]
-        if stairs.factors[self.lead].sign() == 0 or (self.first[:, :1] == self.first).all() and (
-            ((self.first == self.low) | (self.first > self.high)).all()
+        if stairs.factors[self.lead].sign() == 0 or (
+            (self.first[:, :1] == self.first).all()
+            and (((self.first == self.low) | (self.first > self.high)).all())
         ):
             return (0,) * len(exact), (low + int((self.first[:, 0] == self.low).sum())) << shift
         choices = {tuple(round(x) for x in exact), tuple(floor(x) for x in exact)}
@@ -261,8 +267,7 @@ class _Points:
         bottom = int(least[reached].max()) if reached.any() else None
         top = int(most[missed].min()) if missed.any() else None
         if bottom is None or top is None:
-            end = top if bottom is None else bottom
-            return end
+            return top if bottom is None else bottom
         return (bottom + top) // 2 if bottom <= top else None
 
 

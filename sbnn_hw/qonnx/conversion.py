@@ -50,7 +50,9 @@ def _of_values(build: Build, node: Node, x: Values) -> Stream:
     lane_of = np.full(channels, -1)
     lane_of[x.index.ravel() % channels] = x.lane.ravel()
     if (lane_of < 0).any() or not np.array_equal(lane_of[x.index % channels], x.lane):
-        raise node.refuse("reads values that were chosen, or scaled differently from place to place")
+        raise node.refuse(
+            "reads values that were chosen, or scaled differently from place to place"
+        )
     pad = x.pad
     if pad is not None:
         pad = replace(pad, values=tuple(pad.values[n] for n in lane_of))
@@ -71,12 +73,8 @@ def _of_sums(build: Build, node: Node, x: Sums) -> Stream:
     stream = stream.affine(*(surds(part) for part in x.inner))
     if x.norm is not None:
         norm = x.norm
-        gain = [
-            Surd.root(w).inverse() * g for w, g in zip(norm.spread, norm.gain, strict=True)
-        ]
-        moved = [
-            Surd(b) - g * m for b, g, m in zip(norm.bias, gain, norm.mean, strict=True)
-        ]
+        gain = [Surd.root(w).inverse() * g for w, g in zip(norm.spread, norm.gain, strict=True)]
+        moved = [Surd(b) - g * m for b, g, m in zip(norm.bias, gain, norm.mean, strict=True)]
         stream = stream.affine(tuple(gain), tuple(moved))
         stream = stream.affine(*(surds(part) for part in x.outer))
     for pool in x.pools:

@@ -82,7 +82,8 @@ def _onnx_shape(edge: Edge) -> list[int]:
 class Writer:
     """Collects nodes and constants; ``tensor`` is what the next node reads.
 
-    ``sources`` are what the stage reads that is being written. No number that occurs in the network is above ``largest``.
+    ``sources`` are what the stage reads that is being written. No number that occurs in the network
+    is above ``largest``.
     """
 
     def __init__(self, largest: float) -> None:
@@ -95,7 +96,7 @@ class Writer:
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
         self.tensor = "image"
-        self.sources = (self.tensor,)
+        self.sources: tuple[str, ...] = (self.tensor,)
         self.kinds = {self.tensor: "UINT8"}
         self.hints: dict[str, tuple[Any, ...]] = {}
         self.dtype = np.dtype(np.float32 if largest < 2**22 else np.float64)

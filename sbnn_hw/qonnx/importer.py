@@ -16,11 +16,11 @@ from sbnn_hw.netlist import Network
 from sbnn_hw.qonnx import shapes
 from sbnn_hw.qonnx.build import Build, State, Trace
 from sbnn_hw.qonnx.constants import Constant
+from sbnn_hw.qonnx.conversion import to_stream
 from sbnn_hw.qonnx.fold_constants import fold_constants
 from sbnn_hw.qonnx.graph import Graph, Node, shown
 from sbnn_hw.qonnx.nodes import MEANINGS, SUPPORTED, end_with_scores
 from sbnn_hw.qonnx.pixels import PIXELS
-from sbnn_hw.qonnx.conversion import to_stream
 from sbnn_hw.qonnx.read import read_graph
 from sbnn_hw.qonnx.stream_nodes import JOINS
 from sbnn_hw.qonnx.streams import Stream

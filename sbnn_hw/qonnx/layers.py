@@ -194,7 +194,8 @@ def _parted(matrix: Constant, hint: Hint | None) -> tuple[Constant, int]:
     parts = matrix.codes.reshape(neurons, groups, inputs // groups)
     own = np.arange(neurons) * groups // neurons
     zeros = np.array([not number for number in matrix.rationals])[parts]
-    if not np.delete(zeros.reshape(neurons * groups, -1), np.arange(neurons) * groups + own, 0).all():
+    zeros[np.arange(neurons), own] = True
+    if not zeros.all():
         return matrix, 1
     return matrix.reshaped(lambda codes: parts[np.arange(neurons), own][:, None, :]), groups
 
@@ -325,9 +326,7 @@ def _borders(
     return border, extra
 
 
-def sums_of(
-    made: Pending | Stream, constants: Mapping[int, Constant], node: Node
-) -> Sums | Stream:
+def sums_of(made: Pending | Stream, constants: Mapping[int, Constant], node: Node) -> Sums | Stream:
     """Return what a layer makes, its own bias added."""
     sums = made if isinstance(made, Stream) else _pending_sums(made)
     neurons = sums.channels

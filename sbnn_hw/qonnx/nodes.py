@@ -148,9 +148,7 @@ def normalise(build: Build, node: Node, at: int, x: State, constants: Given) -> 
     parts = [x.numbers(c) for c in (gain, mean, bias, spread)]
     if isinstance(x, Sums):
         return x.normed(Root(*parts))
-    rows = [
-        (Surd.root(w).inverse() * g, m, b) for g, m, b, w in zip(*parts, strict=True)
-    ]
+    rows = [(Surd.root(w).inverse() * g, m, b) for g, m, b, w in zip(*parts, strict=True)]
     return x.affine(tuple(g for g, _, _ in rows), tuple(Surd(b) - g * m for g, m, b in rows))
 
 
@@ -315,9 +313,7 @@ def _end_with_bits(build: Build, node: Node, x: Sums) -> None:
     if build.kept:  # taps of constants too
         source = replace(source, constants=Constants.none(source.edge.channels))
     with naming(f"closes layer {x.layer.name}: "):
-        build.assembler.scores(
-            source, "scores", taps, eta=eta, offsets=offsets, least_shift=shift
-        )
+        build.assembler.scores(source, "scores", taps, eta=eta, offsets=offsets, least_shift=shift)
 
 
 def _other(node: Node, at: int, constants: Given) -> Constant:

@@ -1,7 +1,8 @@
 """What makes few numbers of many: `BipolarQuant`, `Quant`, `MultiThreshold` and `Sign`.
 
 Those of one bit are a comparison of an affine map of their input with a threshold, and two values
-for its two answers. Others have levels. `Quant` of constants is computed exactly, whatever its bits.
+for its two answers. Others have levels. `Quant` of constants is computed exactly, whatever its
+bits.
 """
 
 from bisect import bisect_right

@@ -2,8 +2,8 @@
 
 A quantiser counts levels (`sbnn_hw.fold.stairs`). It becomes an `affine` whose multipliers are
 proved to be right for every value of its sources. Where no multipliers are, as for ties that are
-rounded to even numbers, it becomes comparators whose bits are added up: of one stream, or of the sum
-of two.
+rounded to even numbers, it becomes comparators whose bits are added up: of one stream, or of the
+sum of two.
 """
 
 from collections.abc import Sequence
@@ -44,9 +44,7 @@ def round_stream(build: Build, node: Node, x: Stream, constants: Given) -> Strea
         if len(columns) > 1:
             _check_levels(node, len(columns))
             numbers = [x.numbers(column) for column in columns]
-            levels = [
-                [Level(Surd(at)) for at in sorted(own)] for own in zip(*numbers, strict=True)
-            ]
+            levels = [[Level(Surd(at)) for at in sorted(own)] for own in zip(*numbers, strict=True)]
             factor, offset = (surds([n] * x.channels) for n in (steps.scale, steps.bias))
             return _to_integers(build, node, x, levels, 0, factor, offset)
     elif node.op == "Quant" and quantisers.bits_of(node, constants) != 1:
@@ -56,8 +54,8 @@ def round_stream(build: Build, node: Node, x: Stream, constants: Given) -> Strea
         behind = x.affine(surds([1 / s for s in scale]), surds(zero))
         each = [found.reached(level) for level in range(found.low + 1, found.high + 1)]
         levels = [[Level(Surd(at), strict) for at, strict in each]] * x.channels
-        offset = [-s * z for s, z in zip(scale, zero, strict=True)]
-        return _to_integers(build, node, behind, levels, found.low, surds(scale), surds(offset))
+        moved = surds([-s * z for s, z in zip(scale, zero, strict=True)])
+        return _to_integers(build, node, behind, levels, found.low, surds(scale), moved)
     return _to_bits(build, node, x, constants)
 
 
@@ -244,9 +242,7 @@ def round_down(
         levels = [[Level(Surd(n)) for n in range(low + 1, high + 1)]] * x.channels
         return _to_integers(build, node, x, levels, low, ones, zeros)
     stage, handle = build.affine(affine, *handles)
-    made = Stream(
-        index=x.index, shape=handle.edge.shape, terms=(Term(handle, ones),), offset=zeros
-    )
+    made = Stream(index=x.index, shape=handle.edge.shape, terms=(Term(handle, ones),), offset=zeros)
     build.trace(stage, node, made)
     return made
 

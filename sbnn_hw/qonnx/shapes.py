@@ -154,7 +154,7 @@ def _chosen(node: Node, x: Stream, constants: Mapping[int, Constant]) -> Stream:
     """Choose, or repeat, channels of a stream."""
     axis = node.integer("axis", 0)
     axis += x.index.ndim + 1 if axis < 0 else 0
-    whole = x.index[(slice(None), *(0,) * (x.index.ndim - 1))]
+    whole = x.index.reshape(len(x.index), -1)[:, 0]
     if 1 not in constants or len(constants[1].shape) != 1 or axis != 1:
         raise node.refuse("must choose channels by a constant list")
     if len(x.shape) != x.index.ndim or not np.array_equal(whole, np.arange(x.channels)):

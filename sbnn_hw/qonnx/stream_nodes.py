@@ -96,7 +96,7 @@ def concatenate(build: Build, node: Node, states: list[State]) -> State:
         names = " and ".join(str(x.index.shape) for x in found)
         raise node.refuse(f"joins tensors of different sizes, {names} an image")
     for x in found:
-        channels = x.index[(slice(None), *(0,) * (axes - 1))]
+        channels = x.index.reshape(len(x.index), -1)[:, 0]
         if len(x.shape) != axes or not np.array_equal(channels, np.arange(x.channels)):
             raise node.refuse("joins tensors whose channels lie in different orders")
     if len(found) == 1:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import gcd, lcm
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -78,7 +79,7 @@ def wire(
     rows, integers = _integers(matrix)
     # Without a scale there is nothing to divide by: what such an input adds is constant.
     constant = _constant(weights, at, channel)
-    fields = {"channels": edge.channels, "groups": groups, "window": window}
+    fields: dict[str, Any] = {"channels": edge.channels, "groups": groups, "window": window}
     fields |= {"pad": pad, "border": "zero" if bipolar else "minus"}
     found = None
     if hint is not None and hint.kind == "sums":
@@ -87,19 +88,18 @@ def wire(
         found = _recognised(matrix, edge.signed, groups)
     if found is not None:
         pattern, xi, k, fixed, scale = found
-        sums = Sums(taps=Taps.from_windows(pattern, groups), xi=xi, k=k, fixed=fixed, **fields)  # type: ignore[arg-type]
+        sums = Sums(taps=Taps.from_windows(pattern, groups), xi=xi, k=k, fixed=fixed, **fields)
         if not bipolar:
             inverted = sums.taps.per_neuron(sums.taps.inverted).tolist()
             constant = [
-                c - s * edge.maximum * n
-                for c, s, n in zip(constant, scale, inverted, strict=True)
+                c - s * edge.maximum * n for c, s, n in zip(constant, scale, inverted, strict=True)
             ]
         return Wire(sums, tuple(scale), tuple(constant))
     if hint is not None and hint.kind == "weights":  # as they were written
         integers = np.array([_whole(row) for row in rows])[:, None, None] * integers
         rows = [Fraction(1) if _whole(row) else row for row in rows]
     taps = Taps.from_windows(integers != 0, groups)
-    sums = Sums(taps=taps, weights=integers[integers != 0], **fields)  # type: ignore[arg-type]
+    sums = Sums(taps=taps, weights=integers[integers != 0], **fields)
     return Wire(sums, tuple(rows), tuple(constant))
 
 
@@ -118,8 +118,7 @@ def _padding(inputs: Integers, window: Window | None) -> tuple[Int | None, bool]
     if 0 in inputs.factor:
         raise ModelRejected("pads inputs that are scaled by zero")
     found = [
-        (p - o) / f
-        for p, o, f in zip(inputs.padding, inputs.offset, inputs.factor, strict=True)
+        (p - o) / f for p, o, f in zip(inputs.padding, inputs.offset, inputs.factor, strict=True)
     ]
     if edge.binary and set(found) == {Fraction(1, 2)}:
         return None, True
