@@ -267,10 +267,9 @@ def test_linear_layers_of_several_bits_are_exact(tmp_path, brevitas, bits, weigh
     model = brevitas.several_bits([64, 32, 16, 10], bits=bits, weight_bits=weight_bits)
     path = brevitas_file(brevitas, tmp_path, model, (1, 8, 8))
     imported, outcome = check(path, count=1000, close=True)
-    assert any(
-        isinstance(s.operation, Sums) and s.operation.weights is not None
-        for s in imported.network.stages
-    )
+    sums = [s.operation for s in imported.network.stages if isinstance(s.operation, Sums)]
+    # Two bits are −α, 0 and α: taps, of which those of −α are inverted.
+    assert all((x.weights is None) == (weight_bits == 2) for x in sums)
     assert imported.network.stages[-1].operation.weights is not None
     assert len(np.unique(outcome.classes)) > 3
 
