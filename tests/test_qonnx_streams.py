@@ -342,7 +342,7 @@ def test_a_relu_is_a_clamp(tmp_path):
             rounding_mode="ROUND",
         )
         path = end(w, 32).save(tmp_path / "net.onnx", 3)
-        check(path, "signed")
+        check(path, "signed", close=True)
         digests.add(import_network(path, pixels="signed").network.digest)
     assert len(digests) == 1
 
