@@ -1,6 +1,7 @@
 """Integer streams as ONNX: what is written comes back, and graphs from elsewhere are exact."""
 
 import contextlib
+import random
 from dataclasses import replace
 from fractions import Fraction
 
@@ -64,6 +65,21 @@ def test_many_ways_back_give_the_same_netlist(tmp_path, seed):
     network, _ = residual(seed)
     save_network(network, tmp_path / "net.onnx")
     assert open_network(tmp_path / "net.onnx").digest == network.digest
+
+
+@pytest.mark.parametrize("name", ["resnet:4,8x1", "xnor_resnet18", "reactnet_a"])
+def test_folded_networks_come_back(tmp_path, name):
+    """Their neurons, Ξ of many bits, constants that were absorbed and what nothing reads."""
+    pytest.importorskip("torch", reason="needs PyTorch (pip install 'sbnn-hw[train]')")
+    from test_train_integers import random_model
+
+    from sbnn_hw.train import fold_model
+
+    model, config, _ = random_model(random.Random(f"onnx {name}"), name, stream_bits=8)
+    for drop in (False, True):
+        network = fold_model(model, config.shape, drop_unread=drop).network
+        save_network(network, tmp_path / "net.onnx")
+        assert open_network(tmp_path / "net.onnx").digest == network.digest
 
 
 def test_the_one_form_comes_back_too(tmp_path):

@@ -76,7 +76,9 @@ def wire(
     ]  # what a weight adds whatever comes
     units = Constant.listed(factor).reshaped(lambda codes: codes[channel])
     matrix = weights.combine(units, lambda weight, unit: weight * unit)
-    rows, integers = _integers(matrix)
+    # A file of ours has integers of any size that sums can have.
+    own = hint is not None and hint.kind in ("sums", "weights")
+    rows, integers = _integers(matrix, 53 if own else WEIGHT_BITS)
     # Without a scale there is nothing to divide by: what such an input adds is constant.
     constant = _constant(weights, at, channel)
     fields: dict[str, Any] = {"channels": edge.channels, "groups": groups, "window": window}
@@ -132,7 +134,7 @@ def _padding(inputs: Integers, window: Window | None) -> tuple[Int | None, bool]
     return (pad if pad.any() else None), False
 
 
-def _integers(matrix: Constant) -> tuple[list[Fraction], Int]:
+def _integers(matrix: Constant, bits: int) -> tuple[list[Fraction], Int]:
     """Return a scale for each neuron, and integers that times it are the matrix."""
     matrix = matrix.tidy()
     common = lcm(*(number.denominator for number in matrix.rationals))
@@ -144,9 +146,9 @@ def _integers(matrix: Constant) -> tuple[list[Fraction], Int]:
         small = np.zeros(len(table), np.int64)
         for code in used.tolist():
             value = table[code] // divisor
-            if value.bit_length() >= WEIGHT_BITS:
+            if value.bit_length() >= bits:
                 raise ModelRejected(
-                    f"has weights in neuron {neuron} that are not integers of up to {WEIGHT_BITS} "
+                    f"has weights in neuron {neuron} that are not integers of up to {bits} "
                     f"bits times one scale; quantise weights and inputs, with one scale per neuron"
                 )
             small[code] = value
