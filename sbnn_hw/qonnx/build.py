@@ -119,6 +119,13 @@ class Build:
             return name, self.add(name, encode, source)
         return name, self.assembler.encode(source, name, encode)
 
+    def read(self, source: Handle, fixed: tuple[int, ...] = ()) -> Handle:
+        """Return what a layer reads; of a netlist that is kept, only ``fixed`` is constant."""
+        if not self.kept:
+            return source
+        known = np.isin(np.arange(source.edge.channels), fixed) & source.constants.known
+        return replace(source, constants=replace(source.constants, known=known))
+
     def placed(self, x: Stream) -> tuple[Stream, list[Handle]]:
         """Return a stream all of whose terms are stages, and those stages."""
         terms, handles, offset = [], [], x.offset

@@ -200,13 +200,15 @@ def _close(build: Build, node: Node, x: Sums, rule: Rule) -> Values:
         turned=turned,
     )
     taps = layers.taps_of(layer)
+    hint = build.hints.get(layer.name)
+    source = build.read(layer.source, () if hint is None else hint.fixed)
     stage = build.name("linear" if layer.window is None else "conv")
     with naming(f"closes layer {layer.name}: "):
         if layer.window is None:
-            at = build.assembler.linear(layer.source, stage, taps, trained)
+            at = build.assembler.linear(source, stage, taps, trained)
         else:
             at = build.assembler.conv(
-                layer.source,
+                source,
                 stage,
                 taps,
                 trained,

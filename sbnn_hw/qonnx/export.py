@@ -42,7 +42,7 @@ def export_network(network: Network) -> bytes:
     if network.input.bits != 8:
         raise ModelRejected(f"Pixels must have 8 bits to be exported, not {network.input.bits}")
     parts = _parts(network)
-    writer = Writer(max(part.largest for part in parts))
+    writer = Writer(max(part.largest for part in parts), kept=network.schema > 1)
     tensors = {INPUT: writer.tensor}
     for number, (stage, part) in enumerate(zip(network.stages, parts, strict=True)):
         writer.sources = tuple(tensors[source] for source in stage.sources)
@@ -65,7 +65,7 @@ def export_network(network: Network) -> bytes:
         opset_imports=[helper.make_opsetid("", _OPSET), helper.make_opsetid(DOMAINS[0], 1)],
     )
     hints = {"pixels": "raw", "layout": "NCHW", "layers": json.dumps(writer.hints, sort_keys=True)}
-    if network.schema > 1:
+    if writer.kept:
         hints["streams"] = "kept"
     helper.set_model_props(model, {f"{HINT}{key}": value for key, value in hints.items()})
     content: bytes = model.SerializeToString(deterministic=True)
@@ -86,13 +86,15 @@ class Writer:
     is above ``largest``.
     """
 
-    def __init__(self, largest: float) -> None:
+    def __init__(self, largest: float, *, kept: bool = False) -> None:
         from onnx import TensorProto
 
         if largest >= 2**50:
             raise ModelRejected(
                 f"its sums are too large to be exact in float64: they may reach {int(largest)}"
             )
+        #: Whether the netlist is to come back with all that nothing reads.
+        self.kept = kept
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
         self.tensor = "image"

@@ -111,6 +111,8 @@ def _close(writer: Writer, name: str, layer: Layer, found: _Sum, around: tuple[i
         writer.node(f"{name}_turn", "Mul", writer.constant(f"{name}_signs", signs))
     writer.sign(name)
     writer.hints[name] = (layer.xi, layer.k)
+    if writer.kept:
+        writer.hints[name] += ("layer", layer.fixed.tolist())
 
 
 def _sum_of(place: Exporting) -> _Sum:

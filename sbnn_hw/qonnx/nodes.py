@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from sbnn_hw.errors import naming
 from sbnn_hw.fold.surds import Surd
-from sbnn_hw.netlist import Constants, Edge, MaxPool2d
+from sbnn_hw.netlist import Edge, MaxPool2d
 from sbnn_hw.qonnx import layers, shapes
 from sbnn_hw.qonnx.build import QUANTISERS, Build, Given, State
 from sbnn_hw.qonnx.closing import is_one_bit, quantise
@@ -309,9 +309,7 @@ def _end_with_bits(build: Build, node: Node, x: Sums) -> None:
     shift = hint.k if hint is not None else 0
     if hint is None and len(set(offsets)) == 1:
         offsets = [Fraction(0)] * len(offsets)  # what every class has decides nothing
-    source = x.layer.source
-    if build.kept:  # taps of constants too
-        source = replace(source, constants=Constants.none(source.edge.channels))
+    source = build.read(x.layer.source)
     with naming(f"closes layer {x.layer.name}: "):
         build.assembler.scores(source, "scores", taps, eta=eta, offsets=offsets, least_shift=shift)
 
