@@ -17,6 +17,7 @@ with warnings.catch_warnings():
     from brevitas.export import export_qonnx
     from brevitas.inject.enum import ScalingImplType
     from brevitas.quant import (
+        Int8ActPerTensorFloat,
         SignedBinaryActPerTensorConst,
         SignedBinaryWeightPerTensorConst,
     )
@@ -72,6 +73,75 @@ def mlp(widths, *, quant=Weight):
         modules += [linear(inputs, outputs, quant), nn.BatchNorm1d(outputs), sign()]
     modules.append(linear(widths[-2], widths[-1]))
     return nn.Sequential(*modules)
+
+
+class StreamBits(Int8ActPerTensorFloat):
+    """Streams of four signed bits, with one scale that is no power of two."""
+
+    bit_width = 4
+    scaling_impl_type = ScalingImplType.CONST
+    min_val = -2.3
+    max_val = 2.3
+
+
+class Block(nn.Module):
+    """A residual block: binary convolutions beside a stream of four bits."""
+
+    def __init__(self, inputs, outputs, *, quantised=False):
+        super().__init__()
+        stride = 1 if inputs == outputs else 2
+        self.first = nn.Sequential(
+            sign(), conv(inputs, outputs, padding=1, stride=stride), nn.BatchNorm2d(outputs)
+        )
+        self.second = nn.Sequential(
+            sign(), conv(outputs, outputs, padding=1), nn.BatchNorm2d(outputs)
+        )
+        self.shortcut = nn.Sequential()
+        if stride == 2:
+            self.shortcut = nn.Sequential(
+                nn.AvgPool2d(2),
+                qnn.QuantConv2d(inputs, outputs, 1, bias=False, weight_bit_width=4),
+                nn.BatchNorm2d(outputs),
+                stream(),
+            )
+        self.branch = stream() if quantised else nn.Identity()
+        self.join = stream()
+
+    def forward(self, x):
+        x = self.join(self.shortcut(x) + self.branch(self.first(x)))
+        return self.join(x + self.branch(self.second(x)))
+
+
+def stream():
+    return qnn.QuantIdentity(act_quant=StreamBits)
+
+
+def residual(width=8, blocks=1, *, side=8, classes=10, quantised=False):
+    """Return a residual network, from pixels in [0, 1]."""
+    widths = [width * 2**n for n in range(blocks)]
+    modules = [Scaled(), sign(), conv(3, width, padding=1), nn.BatchNorm2d(width), stream()]
+    for inputs, outputs in pairwise([width, *widths]):
+        modules.append(Block(inputs, outputs, quantised=quantised))
+    size = side >> blocks - 1
+    return nn.Sequential(
+        *modules,
+        nn.AvgPool2d(size // 2),
+        nn.Flatten(),
+        qnn.QuantLinear(4 * widths[-1], classes, bias=False, weight_bit_width=4),
+    )
+
+
+def several_bits(widths, *, bits=2, weight_bits=4):
+    """Return linear layers of weights of several bits, and ReLUs of some."""
+    modules = [nn.Flatten(), Scaled(), sign()]
+    for inputs, outputs in pairwise(widths[:-1]):
+        modules += [
+            qnn.QuantLinear(inputs, outputs, bias=False, weight_bit_width=weight_bits),
+            nn.BatchNorm1d(outputs),
+            qnn.QuantReLU(bit_width=bits, max_val=3.0),
+        ]
+    last = qnn.QuantLinear(widths[-2], widths[-1], bias=False, weight_bit_width=weight_bits)
+    return nn.Sequential(*modules, last)
 
 
 def eight_bits():
@@ -140,6 +210,18 @@ def scramble(model, seed, *, ties=True):
         if isinstance(module, TensorNorm):
             for part in (module.weight, module.bias, module.running_mean, module.running_var):
                 part.fill_(rng.uniform(0.5, 2))
+    return model.eval()
+
+
+@torch.no_grad()
+def calibrate(model, shape, seed=0):
+    """Give batch norms the statistics of random images, so that activations take all values."""
+    norms = [m for m in model.modules() if isinstance(m, nn.BatchNorm1d | nn.BatchNorm2d)]
+    for norm in norms:
+        norm.momentum = 1.0
+        norm.train()
+    generator = torch.Generator().manual_seed(seed)
+    model(torch.rand(256, *shape, generator=generator))
     return model.eval()
 
 

@@ -229,11 +229,18 @@ def test_a_clip_that_cuts_the_threshold_off_is_refused(tmp_path, ends, quantiser
     refused(tmp_path, clipped(ends, quantiser), match)
 
 
-def test_a_clip_elsewhere_is_refused(tmp_path):
-    match = r"\(Clip\) must be directly before a one-bit quantiser"
+def test_a_clip_at_the_end_is_refused(tmp_path):
+    match = r"\(Clip\) is the last and does not give scores"
     refused(tmp_path, clipped(None).add("Clip", np.array(-1.0)), match)
+
+
+def test_a_clip_elsewhere_counts_where_it_cuts(tmp_path):
+    """Twice what is cut off at −1 never is −3, which a comparison with it sees."""
     w = layer(start(), MATRIX).add("Clip", np.array(-1.0)).add("Mul", np.array(2.0))
-    refused(tmp_path, end(w), match)
+    always = import_network(end(w.add("Add", np.array(3.0))).save(tmp_path / "net.onnx", 3)).network
+    assert not any(len(stage.operation.taps.indices) for _, stage, _ in always.layers())
+    w = layer(start(), MATRIX).add("Clip", np.array(-1.0)).add("Mul", np.array(2.0))
+    assert digest(tmp_path, end(w)) == digest(tmp_path, end(layer(start(), MATRIX)))
 
 
 # Behind the class

@@ -147,18 +147,44 @@ def with_function(model):
     model.functions.add(name="Mine", domain="mine")
 
 
-def four_bits(w):
-    levels = (np.array([0.25]), np.array(0.0), np.array(4.0))
-    weights = w.fixed("Quant", RNG.normal(0, 1, (16, 6)), *levels, signed=1, rounding_mode="ROUND")
-    return end(w.add("MatMul", weights, name="hidden"))
+def levels(bits, scale=1.0):
+    """Return scale, zero point and bit width of a `Quant`."""
+    return np.array(scale), np.array(0.0), np.array(float(bits))
 
 
-def branch():
-    w = hidden()
-    w.add("BipolarQuant", ONE, name="sign")
+def stream(w=None):
+    """Return a writer whose last tensor is a stream of six 4-bit integers."""
+    return hidden(w).add("Quant", *levels(4), name="stream", signed=1)
+
+
+def joined(*others, name="join", op="Add", **attributes):
+    """Return a network that joins a stream with another tensor."""
+    w = stream()
     one = w.tensor
-    w.add("Mul", np.array(1.0), name="left")
-    return w.add("Add", one, name="join").add("MatMul", signs(6, 3))
+    for op_of_other, more in others:
+        w.add(op_of_other, *more)
+    return w.add(op, one, name=name, **attributes)
+
+
+def real_map():
+    """Return a convolution of a stream by real weights."""
+    w = start().add("Conv", signs(2, 1, 3, 3), pads=[1] * 4)
+    w.add("Quant", *levels(4), signed=1).add("Conv", RNG.normal(0, 1, (2, 2, 3, 3)), name="real")
+    return w.add("BipolarQuant", ONE).add("Flatten").add("MatMul", signs(8, 3))
+
+
+def around_a_map(value):
+    w = start().add("Conv", signs(2, 1, 3, 3), pads=[1] * 4)
+    w.add("Quant", *levels(4, 0.5), signed=1)
+    w.add("Pad", np.array([0, 0, 1, 1, 0, 0, 1, 1]), np.array(value), mode="constant")
+    w.add("Conv", signs(2, 2, 3, 3), name="conv")
+    return w.add("BipolarQuant", ONE).add("Flatten").add("MatMul", signs(32, 3))
+
+
+def averaged(**attributes):
+    w = start().add("Conv", signs(2, 1, 3, 3), pads=[1] * 4).add("Quant", *levels(4), signed=1)
+    w.add("AveragePool", name="average", **attributes)
+    return w.add("BipolarQuant", ONE).add("Flatten").add("MatMul", signs(8, 3))
 
 
 def over_a_root(w):
@@ -264,28 +290,73 @@ def graph(make):
 
 
 UNSUPPORTED = {
-    "4-bit weights": (
-        graph(four_bits(start().add("Flatten"))),
-        r"Node hidden \(MatMul\) has \d+ different weights in neuron 0; weights must be binary",
+    "real weights": (
+        graph(end(start().add("Flatten").add("MatMul", RNG.normal(0, 1, (16, 6)), name="hidden"))),
+        r"Node hidden \(MatMul\) has weights in neuron 0 that are not integers of up to 16 bits times one scale",
     ),
-    "4-bit activations": (
-        graph(end(hidden().add(
-            "Quant", np.array([1.0]), np.array(0.0), np.array(4.0), name="acts", signed=1
-        ))),
-        r"Node acts \(Quant\) gives activations of 4 bits; only one-bit activations",
+    "real convolution of a stream": (
+        graph(real_map()), r"Node real \(Conv\) has weights in neuron 0 that are not integers of up to 16 bits",
     ),
-    "two thresholds": (
-        graph(end(hidden().add("MultiThreshold", np.array([[0.0, 1.0]]), name="acts", out_dtype="INT2"))),
-        r"Node acts \(MultiThreshold\) has thresholds of shape \(1, 2\); only one threshold per channel",
+    "scales by channel in front of a layer": (
+        graph(hidden().add(
+            "Quant", RNG.uniform(0.1, 1, (1, 6)), np.array(0.0), np.array(4.0), name="acts", signed=1
+        ).add("MatMul", signs(6, 3), name="last")),
+        r"Node last \(MatMul\) has weights in neuron 0 that are not integers .* with one scale per neuron",
     ),
-    "relu": (
-        graph(end(hidden().add("Relu", name="relu"))),
-        r"Node relu \(Relu\) cannot be mapped; supported are BipolarQuant, Quant, MultiThreshold",
+    "9-bit activations": (
+        graph(end(hidden().add("Quant", *levels(9), name="acts", signed=1))),
+        r"Node acts \(Quant\) gives activations of 512 levels; up to 256 \(8 bits\) can be mapped",
     ),
-    "residual": (graph(branch()), r"Node left \(Mul\) and join both read .*; branches cannot be"),
-    "no quantiser": (
-        graph(hidden().add("MatMul", signs(6, 3), name="next")),
-        r"Node next \(MatMul\) reads the sums of hidden, which no quantiser has made binary",
+    "256 thresholds": (
+        graph(end(hidden().add("MultiThreshold", np.arange(256.0)[None], name="acts", out_dtype="UINT9"))),
+        r"Node acts \(MultiThreshold\) gives activations of 257 levels; up to 256",
+    ),
+    "sigmoid": (
+        graph(end(hidden().add("Sigmoid", name="curve"))),
+        r"Node curve \(Sigmoid\) cannot be mapped; supported are BipolarQuant, Quant, MultiThreshold",
+    ),
+    "join of two shapes": (
+        graph(end(joined(("MatMul", (signs(6, 3),)), ("Quant", levels(4))))),
+        r"Node join \(Add\) joins tensors of two shapes, \(3,\) and \(6,\) an image",
+    ),
+    "product of two tensors": (
+        graph(end(joined(("Mul", (np.array(2.0),)), op="Mul"))),
+        r"Node join \(Mul\) joins two tensors that depend on the image; only Add, Sub, Sum, Concat may do so",
+    ),
+    "join of what no quantiser rounded": (
+        graph(end(joined(("Relu", ())))),
+        r"Node join \(Add\) joins a tensor that was clipped or bent and not quantised; quantise it",
+    ),
+    "concatenated images": (
+        graph(end(joined(("Mul", (np.array(2.0),)), op="Concat", axis=0))),
+        r"Node join \(Concat\) must join channels, on axis 1",
+    ),
+    "padding that is no value of a stream": (
+        graph(around_a_map(0.25)),
+        r"Node conv \(Conv\) pads channel 0 with 0.25, which is none of the values that the channel can have",
+    ),
+    "padded average": (
+        graph(averaged(kernel_shape=[2, 2], strides=[2, 2], pads=[1] * 4)),
+        r"Node average \(AveragePool\) pads what it averages, which cannot be mapped",
+    ),
+    "average of a part of a window": (
+        graph(averaged(kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1)),
+        r"Node average \(AveragePool\) rounds its size up \(ceil_mode\) and averages 2 of 3 values at the border",
+    ),
+    "negative slope": (
+        graph(end(hidden().add("LeakyRelu", alpha=-0.5).add("Quant", *levels(4), name="acts", signed=1))),
+        r"Node acts \(Quant\) has a slope below zero, which turns the order of values round",
+    ),
+    "batch norm without a quantiser": (
+        graph(hidden().add("BatchNormalization", *[np.ones(6)] * 4).add("MatMul", signs(6, 3), name="next")),
+        r"Node next \(MatMul\) reads a batch norm that no quantiser has rounded, and whose roots are no fractions",
+    ),
+    "clip without a quantiser": (
+        graph(hidden().add("Clip", np.array(-1.0), np.array(1.0)).add("MatMul", signs(6, 3), name="next")),
+        r"Node next \(MatMul\) reads values that no quantiser has rounded; quantise them before it",
+    ),
+    "stream as scores": (
+        graph(stream()), r"Node stream \(Quant\) is the last and not a linear layer, whose largest output",
     ),
     "no scores": (graph(hidden().add("BipolarQuant", ONE, name="sign")), "Node sign is the last and does not give scores"),
     "sign of zero": (
@@ -320,12 +391,6 @@ UNSUPPORTED = {
         graph(end(Writer((1, 4, 4)).add("Mul", np.array(3.0)).add("BipolarQuant", ONE, name="pixels")
                   .add("Flatten"), 16)),
         r"Node pixels \(BipolarQuant\) reads pixels p that the graph does not scale to −1…1.*--pixels",
-    ),
-    "two bits behind pixels that may be fed in many ways": (
-        graph(end(Writer((1, 4, 4)).add("Mul", np.array(3.0)).add("Flatten")
-                  .add("MatMul", signs(16, 6)).add("Mul", np.array(0.5))
-                  .add("Quant", ONE, np.array(0.0), np.array(2.0), name="two", signed=1))),
-        r"Node two \(Quant\) gives activations of 2 bits; only one-bit activations, or unchanged",
     ),
     "too many levels": (
         graph(end(Writer((1, 4, 4)).add(
@@ -392,8 +457,9 @@ def test_the_same_graph_unharmed_is_taken(tmp_path):
 
 def test_every_node_of_the_sentence_is_supported():
     from sbnn_hw.qonnx.nodes import MEANINGS, SUPPORTED
+    from sbnn_hw.qonnx.stream_nodes import JOINS
 
-    assert set(re.findall(r"\w+", SUPPORTED)) == set(MEANINGS) - {"LogSoftmax"}
+    assert set(re.findall(r"\w+", SUPPORTED)) == {*MEANINGS, *JOINS} - {"LogSoftmax"}
 
 
 @pytest.mark.parametrize("junk", [b"\x00", b"\x42", b"\xff"])

@@ -249,6 +249,10 @@ class Assembler:
         # The least value for which factor·value + moved reaches the threshold.
         least = -((sums.moved[:, None] - thresholds) // sums.factor)
         encode = Encode(least, None if flips is None else flips.reshape(least.shape))
+        return self.encode(source, name, encode)
+
+    def encode(self, source: Handle, name: str, encode: Encode) -> Handle:
+        """Add an encoder of a stream; thresholds beyond its range are brought to its ends."""
         return self.add(name, absorb_encode(encode, source.edge, source.constants), source)
 
     def weighted_scores(self, source: Handle, name: str, scores: Scores) -> Handle:
@@ -268,13 +272,30 @@ class Assembler:
 
     def finish(self, *, drop: bool = True) -> Network:
         """Return the network; neurons that nothing reads lose their taps unless told otherwise."""
+        self._stages = _needed(self._stages)
         network = Network(self._input, tuple(self._stages))
+        if network.schema > 1:
+            return self.finish_streams(drop=drop)
         if not drop:
             return network
         network = drop_unread(network)
         absent = {stage.name: len(stage.absent) for stage in network.stages}
         self.reports = [replace(r, absent=absent.get(r.name, 0)) for r in self.reports]
         return network
+
+
+def _needed(stages: list[Stage]) -> list[Stage]:
+    """Return the stages that the last one depends on."""
+    needed = {len(stages) - 1}
+    for number in reversed(range(len(stages))):
+        if number in needed:
+            needed.update(stages[number].sources)
+    kept = [number for number in range(len(stages)) if number in needed]
+    place = {INPUT: INPUT, **{number: at for at, number in enumerate(kept)}}
+    return [
+        replace(stages[number], sources=tuple(place[source] for source in stages[number].sources))
+        for number in kept
+    ]
 
 
 def _reports(network: Network) -> list[LayerReport]:

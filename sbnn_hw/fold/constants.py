@@ -61,7 +61,10 @@ def absorb_affine(affine: Affine, *before: Constants) -> Affine:
 
 
 def absorb_encode(encode: Encode, edge: Edge, before: Constants) -> Encode:
-    """Return an encoder of thresholds within reach; bits of constants are always or never set."""
+    """Return an encoder of thresholds within reach; bits of constants are always or never set.
+
+    Where thresholds would decrease, they stay as they are.
+    """
     thresholds = np.clip(encode.thresholds, edge.low, edge.high + 1)
     found = replace(encode, thresholds=thresholds)
     bits = found.constants(before, edge)
@@ -70,7 +73,8 @@ def absorb_encode(encode: Encode, edge: Edge, before: Constants) -> Encode:
         return found
     ends = np.where(value > 0, edge.low, edge.high + 1)
     flips = None if encode.flips is None else np.where(known, False, encode.flips)
-    return Encode(np.where(known, ends, thresholds), flips)
+    absorbed = np.where(known, ends, thresholds)
+    return found if (np.diff(absorbed, axis=1) < 0).any() else Encode(absorbed, flips)
 
 
 def absorb_scores(scores: Scores, before: Constants) -> Scores:

@@ -8,25 +8,32 @@ import numpy as np
 import numpy.typing as npt
 
 from sbnn_hw.errors import ModelRejected, naming
-from sbnn_hw.fold.assemble import Trained
+from sbnn_hw.fold.assemble import Handle, Trained
 from sbnn_hw.netlist import Edge, Encode, MaxPool2d, Recode
 from sbnn_hw.qonnx import layers, shapes
-from sbnn_hw.qonnx.build import Build, Given, State
+from sbnn_hw.qonnx.build import QUANTISERS, Build, Given, State
 from sbnn_hw.qonnx.constants import Constant
+from sbnn_hw.qonnx.conversion import to_stream
 from sbnn_hw.qonnx.graph import Node
 from sbnn_hw.qonnx.pixels import fed, threshold_of
 from sbnn_hw.qonnx.quantisers import Rule, bits_of, levels_of, rule_of, steps_of
+from sbnn_hw.qonnx.rounding import round_stream
+from sbnn_hw.qonnx.streams import Stream
 from sbnn_hw.qonnx.tensors import Pad, Sums, Values
 
-__all__ = ["quantise"]
+__all__ = ["is_one_bit", "quantise"]
 
 Int = npt.NDArray[np.int64]
 
 
 def quantise(build: Build, node: Node, at: int, x: State, constants: Given) -> State:
-    """Return what a quantiser of one bit, or of pixels, gives."""
+    """Return what a quantiser gives."""
     if at:
         raise node.refuse("must have constant scales and thresholds")
+    if isinstance(x, Stream):
+        return round_stream(build, node, x, constants)
+    if isinstance(x, Sums) and _several(node, constants):
+        return round_stream(build, node, to_stream(build, node, x), constants)
     if isinstance(x, Values):
         x = build.decided(x)
         if x.pixels is None or _several(node, constants):
@@ -81,19 +88,21 @@ def _requantise(build: Build, node: Node, x: Values, constants: Given) -> Values
     table = np.array(tables.pop())
     if tables:
         raise node.refuse("rounds pixels differently from channel to channel; use one scale")
+    at = x.at
     if not np.array_equal(table, np.arange(len(table))):
         if not 2 <= table[-1] < len(table):
             raise node.refuse(
                 f"rounds pixels to {table[-1] + 1:,} levels; 3 to {len(table)} can be mapped, "
                 f"or one bit by a one-bit quantiser"
             )
-        build.add(build.name("levels"), Recode(table))
+        at = build.add(build.name("levels"), Recode(table), x.at)
     return replace(
         x,
+        at=at,
         scale=tuple(units),
         offset=tuple(after[0] for after in made),
         pixels="raw",
-        maximum=build.at.edge.maximum,
+        maximum=at.edge.maximum,
         integer=False,
     )
 
@@ -130,7 +139,7 @@ def _made_of(node: Node, x: Values, constants: Given) -> tuple[Values, list[list
     return x, made
 
 
-def _rule(node: Node, x: State, constants: Given) -> Rule:
+def _rule(node: Node, x: Values | Sums, constants: Given) -> Rule:
     rule = rule_of(node, constants)
     if node.op == "MultiThreshold":
         along = shapes.along_channels(node, rule.threshold, x.index.ndim)
@@ -141,7 +150,7 @@ def _rule(node: Node, x: State, constants: Given) -> Rule:
 def _compare_pixels(build: Build, node: Node, x: Values, rule: Rule) -> Values:
     """Turn pixels into bits: a comparator for each, the same all over a channel."""
     assert x.pixels is not None
-    edge, numbers = build.at.edge, fed(x.pixels, x.maximum)
+    edge, numbers = x.at.edge, fed(x.pixels, x.maximum)
     x, (thresholds, low, high) = x.with_lanes(rule.threshold, rule.low, rule.high)
     channel_of = np.full(len(x.scale), -1)
     channel_of[x.lane.ravel()] = x.index.ravel() % edge.channels
@@ -165,12 +174,13 @@ def _compare_pixels(build: Build, node: Node, x: Values, rule: Rule) -> Values:
     for channel, row in enumerate(rows):
         for rank, (_, lane) in enumerate(sorted(row)):
             place[lane] = channel * planes + rank
-    build.add("encode", Encode(encoder))
+    stage = "encode" if "encode" not in build.traces else build.name("encode")
+    at = build.add(stage, Encode(encoder), x.at)
     index = x.index // edge.channels * (edge.channels * planes) + place[x.lane]
     turned = [turn for _, turn in found]
     reached = _reached(x.pad.values, thresholds, rule.ties) if x.pad is not None else []
-    state = _binary(x, index, low, high, turned, reached)
-    build.trace("encode", node, state)
+    state = _binary(at, x, index, low, high, turned, reached)
+    build.trace(stage, node, state)
     return state
 
 
@@ -190,13 +200,15 @@ def _close(build: Build, node: Node, x: Sums, rule: Rule) -> Values:
         turned=turned,
     )
     taps = layers.taps_of(layer)
+    hint = build.hints.get(layer.name)
+    source = build.read(layer.source, () if hint is None else hint.fixed)
     stage = build.name("linear" if layer.window is None else "conv")
     with naming(f"closes layer {layer.name}: "):
         if layer.window is None:
-            build.at = build.assembler.linear(build.at, stage, taps, trained)
+            at = build.assembler.linear(source, stage, taps, trained)
         else:
-            build.at = build.assembler.conv(
-                build.at,
+            at = build.assembler.conv(
+                source,
                 stage,
                 taps,
                 trained,
@@ -206,11 +218,18 @@ def _close(build: Build, node: Node, x: Sums, rule: Rule) -> Values:
             )
     for pool in x.pools:
         stage = build.name("pool")
-        build.add(stage, MaxPool2d(pool.window, pool.turned ^ turned))
+        at = build.add(stage, MaxPool2d(pool.window, pool.turned ^ turned), at)
     reached = x.pad_reaches(thresholds, rule.ties) if x.pad is not None else []
-    state = _binary(x, x.index, low, high, turned.tolist(), reached)
+    state = _binary(at, x, x.index, low, high, turned.tolist(), reached)
     build.trace(stage, node, state)
     return state
+
+
+def is_one_bit(build: Build, node: Node) -> bool:
+    """Whether a node is a quantiser of one bit."""
+    given = {at: build.tensors.get(name) for at, name in enumerate(node.inputs)}
+    constants = {at: x for at, x in given.items() if isinstance(x, Constant)}
+    return node.op in QUANTISERS and not _several(node, constants)
 
 
 def _several(node: Node, constants: Given) -> bool:
@@ -241,7 +260,8 @@ def _reached(
 
 
 def _binary(
-    x: State,
+    at: Handle,
+    x: Values | Sums,
     index: Int,
     low: tuple[Fraction, ...],
     high: tuple[Fraction, ...],
@@ -259,6 +279,7 @@ def _binary(
     if any(a == b for a, b in zip(low, high, strict=True)):
         raise ModelRejected("gives the same number for both of its results")
     return Values(
+        at=at,
         index=index,
         lane=x.lane,
         scale=tuple(

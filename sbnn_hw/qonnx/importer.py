@@ -1,7 +1,8 @@
 """From a graph of ONNX and QONNX operators to the integer network that is exactly it.
 
 The nodes are walked in order. Of every tensor it is known, exactly, what it holds: constants,
-`Values` or `Sums`. A quantiser closes sums to bits, which adds a layer to the netlist.
+`Values`, `Sums` of a binary layer, or a `Stream` of integers. A quantiser makes bits or integers of
+them, which adds stages to the netlist.
 """
 
 from collections.abc import Iterator
@@ -13,13 +14,16 @@ from sbnn_hw.errors import ModelRejected, UsageError
 from sbnn_hw.fold.assemble import LayerReport
 from sbnn_hw.netlist import Network
 from sbnn_hw.qonnx import shapes
-from sbnn_hw.qonnx.build import Build, Trace
+from sbnn_hw.qonnx.build import Build, State, Trace
 from sbnn_hw.qonnx.constants import Constant
+from sbnn_hw.qonnx.conversion import to_stream
 from sbnn_hw.qonnx.fold_constants import fold_constants
 from sbnn_hw.qonnx.graph import Graph, Node, shown
 from sbnn_hw.qonnx.nodes import MEANINGS, SUPPORTED, end_with_scores
 from sbnn_hw.qonnx.pixels import PIXELS
 from sbnn_hw.qonnx.read import read_graph
+from sbnn_hw.qonnx.stream_nodes import JOINS
+from sbnn_hw.qonnx.streams import Stream
 from sbnn_hw.qonnx.tensors import Sums, Values
 
 __all__ = ["Imported", "import_graph", "import_network"]
@@ -60,7 +64,7 @@ def import_graph(graph: Graph, *, pixels: str | None = None, drop_unread: bool =
     last = build.tensors.get(graph.outputs[0])
     if build.finished is None:
         maker = next((n for n in graph.nodes if graph.outputs[0] in n.outputs), None)
-        if not isinstance(last, Sums):
+        if not isinstance(last, Sums | Stream):
             name = maker.name if maker else shown(graph.outputs[0])
             raise ModelRejected(
                 f"Node {name} is the last and does not give scores; a network must end with a "
@@ -69,14 +73,14 @@ def import_graph(graph: Graph, *, pixels: str | None = None, drop_unread: bool =
         assert maker is not None
         with _naming(maker):
             end_with_scores(build, maker, last)
-    network = build.assembler.finish(drop=drop_unread)
+    network = build.assembler.finish(drop=drop_unread and not build.kept)
     return Imported(network, tuple(build.assembler.reports), build.traces, build.pixels or "auto")
 
 
 def _step(build: Build, node: Node) -> None:
     """Find out what a node's output holds."""
     given = [build.tensors.get(name) if name else None for name in node.inputs]
-    states = [(at, x) for at, x in enumerate(given) if isinstance(x, Values | Sums)]
+    states = [(at, x) for at, x in enumerate(given) if isinstance(x, Values | Sums | Stream)]
     constants = {at: x for at, x in enumerate(given) if isinstance(x, Constant)}
     for name in node.inputs:
         if name and name not in build.tensors and build.finished is None:
@@ -91,14 +95,13 @@ def _step(build: Build, node: Node) -> None:
     if not states:
         build.tensors[node.outputs[0]] = fold_constants(node, constants)
         return
-    if len(states) > 1:
-        raise node.refuse(
-            "joins two tensors that depend on the image; residual connections cannot be mapped"
-        )
     if build.finished is not None:
         raise node.refuse(f"follows {build.finished.name}, which gives the class")
+    states = [(at, _forked(build, node, node.inputs[at])) for at, _ in states]
+    if len(states) > 1 or node.op in ("Concat", "Sum"):
+        _join(build, node, states, constants)
+        return
     at, state = states[0]
-    _check_branches(build, node, node.inputs[at])
     meaning = MEANINGS.get(node.op)
     if meaning is None:
         raise node.refuse(f"cannot be mapped; supported are {SUPPORTED}")
@@ -121,15 +124,32 @@ def _behind_class(build: Build, node: Node) -> None:
     build.classes.update(node.outputs)
 
 
-def _check_branches(build: Build, node: Node, name: str) -> None:
-    """Refuse a tensor that others read too."""
-    readers = [n for n in build.graph.readers(name) if n.op != "Shape"]
-    if len(readers) > 1 or node.inputs.count(name) > 1:
+def _join(
+    build: Build, node: Node, states: list[tuple[int, State]], constants: dict[int, Constant]
+) -> None:
+    """Find out what a node holds that joins tensors."""
+    if node.op not in JOINS:
         raise node.refuse(
-            f"and {readers[-1].name} both read {name!r:.80}; branches cannot be mapped"
+            f"joins two tensors that depend on the image; only {', '.join(JOINS)} may do so"
         )
+    if constants:
+        raise node.refuse("joins constants with tensors that depend on the image")
+    build.tensors[node.outputs[0]] = JOINS[node.op](build, node, [state for _, state in states])
+
+
+def _forked(build: Build, node: Node, name: str) -> State:
+    """Return what a tensor holds; sums that several nodes read are stages, so that all have them.
+
+    No network has two ends.
+    """
+    state = build.tensors[name]
+    assert not isinstance(state, Constant)
     if build.graph.ends_with(name):
         raise node.refuse(f"reads {name!r:.80}, which is also an output of the network")
+    readers = [n for n in build.graph.readers(name) if n.op != "Shape"]
+    if isinstance(state, Sums) and (len(readers) > 1 or node.inputs.count(name) > 1):
+        state = build.tensors[name] = to_stream(build, node, state)
+    return state
 
 
 @contextmanager

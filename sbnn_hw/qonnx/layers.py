@@ -1,36 +1,48 @@
-"""Layers: `MatMul`, `Gemm` and `Conv` of values with constant weights, and the class scores."""
+"""Layers: `MatMul`, `Gemm` and `Conv` of values with constant weights, and the class scores.
+
+Binary layers of bits and pixels wait for their quantiser. All others are sums of integers.
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
+from functools import cache
 from math import isqrt
 
 import numpy as np
 import numpy.typing as npt
 
 from sbnn_hw.errors import ModelRejected
-from sbnn_hw.netlist import Edge, Taps, Window, find_borders
+from sbnn_hw.fold.assemble import Handle
+from sbnn_hw.netlist import Edge, SumPool2d, Taps, Window, find_borders
 from sbnn_hw.qonnx import shapes
+from sbnn_hw.qonnx.build import Build
 from sbnn_hw.qonnx.constants import Constant
+from sbnn_hw.qonnx.conversion import flattened, to_integer, to_rationals, to_stream, to_values
 from sbnn_hw.qonnx.graph import Node
 from sbnn_hw.qonnx.pixels import ramp
+from sbnn_hw.qonnx.streams import Stream, Term, Wired, surds
 from sbnn_hw.qonnx.tensors import Pending, Sums, Values
 from sbnn_hw.qonnx.weights import Hint, Weights, recognise
+from sbnn_hw.qonnx.wires import Integers, wire
 
-__all__ = ["convolution", "linear", "scores_of", "sums_of", "taps_of"]
+__all__ = [
+    "convolution",
+    "linear",
+    "read_by_layer",
+    "scores_of",
+    "summed",
+    "sums_of",
+    "taps_of",
+]
 
 Int = npt.NDArray[np.int64]
 Numbers = list[Fraction]
 
 
 def linear(
-    node: Node,
-    at: int,
-    x: Values,
-    constants: Mapping[int, Constant],
-    scores: bool,
-    hint: Hint | None,
-) -> Pending:
+    build: Build, node: Node, at: int, x: Values | Stream, constants: Mapping[int, Constant]
+) -> Pending | Stream:
     """Return the layer of a `MatMul` or `Gemm`."""
     if at or 1 not in constants:
         raise node.refuse(
@@ -53,17 +65,37 @@ def linear(
     # From the tensor's order to the netlist's.
     order = np.argsort(x.index)
     matrix = weights.reshaped(lambda codes: np.ascontiguousarray(codes.T[:, order]))
+    hint, scores = build.hints.get(node.name), build.last(node)
+
+    @cache
+    def values() -> Stream:
+        given = _integers(build, node, flattened(build, node, to_stream(build, node, x)))
+        made, groups = _parted(matrix.reshaped(lambda codes: codes[:, None, :]), hint)
+        found = wire(made, given, groups=groups, hint=hint, weighted=scores)
+        wired = Wired(node.name, given.source, found.sums)
+        return Stream(
+            index=np.arange(len(found.factors)),
+            shape=(len(found.factors),),
+            terms=(Term(wired, surds(found.factors)),),
+            offset=surds(found.offsets),
+        )
+
+    if isinstance(x, Stream) or (hint is not None and hint.kind != "layer"):
+        return values()
     scale, ratio = _inputs(node, x, x.lane[order])
     # Scores of pixels are counted in half steps.
     hint = _with_unit(hint, [2 * s for s in scale] if scores and x.pixels is not None else scale)
-    found = _recognise(node, _times(matrix, scale), scores, hint, 1)
+    try:
+        found = recognise(_times(matrix, scale), scores=scores, hint=hint, groups=1)
+    except ModelRejected:
+        return values()
     extra = _constant_part(found, ratio)
-    return Pending(node.name, found, [extra])
+    return Pending(node.name, build.flattened(x.at), found, [extra], values)
 
 
 def convolution(
-    node: Node, x: Values, constants: Mapping[int, Constant], edge: Edge, hint: Hint | None
-) -> Pending:
+    build: Build, node: Node, x: Values | Stream, constants: Mapping[int, Constant]
+) -> Pending | Stream:
     """Return the layer of a `Conv`."""
     if 1 not in constants or len(constants[1].shape) != 4:
         raise node.refuse("must have constant weights (out, in, rows, columns)")
@@ -71,6 +103,7 @@ def convolution(
     outputs, per_group, rows, columns = weights.shape
     if node.integers("kernel_shape") not in (None, (rows, columns)):
         raise node.refuse(f"has a kernel_shape that differs from its weights, {weights.shape}")
+    edge = x.at.edge if isinstance(x, Values) else Edge(x.shape, scan="raster")
     channels, lanes = shapes.channels_of(node, x, edge)
     if min(weights.shape) < 1 or groups < 1 or outputs % groups:
         raise node.refuse(f"cannot divide {outputs} outputs into {groups} groups")
@@ -79,8 +112,10 @@ def convolution(
     if groups > 1 and (channels != np.arange(len(channels))).any():
         raise node.refuse("has groups of channels whose order was changed")
     pad = x.pad.window if x.pad is not None else (0, 0)
-    window = shapes.conv_window(node, (rows, columns), (edge.shape[0], edge.shape[1]), pad)
-    places = window.output(edge.shape[0], edge.shape[1])
+    beyond = x.beyond if isinstance(x, Stream) else (0, 0)
+    size = (edge.shape[0] + beyond[0], edge.shape[1] + beyond[1])
+    window = shapes.conv_window(node, (rows, columns), size, pad)
+    places = window.output(*size)
     if places[0] * places[1] * outputs > shapes.MOST_ELEMENTS:
         raise node.refuse("makes maps with too many elements")
     # (out, position, channel of the group), each group's channels in the netlist's order.
@@ -90,18 +125,122 @@ def convolution(
             codes.transpose(0, 2, 3, 1).reshape(outputs, rows * columns, per_group)[:, :, order]
         )
     )
+    hint = build.hints.get(node.name)
+    adds_up = isinstance(x, Stream) if hint is None else hint.kind == "pool"
+    if adds_up and groups == outputs == len(channels):
+        pooled = _sum_pool(build, node, to_stream(build, node, x), matrix, window)
+        if pooled is not None:
+            return pooled
+    if any(beyond):
+        raise node.refuse("reads a map that was padded by its own values; only sums may")
+
+    @cache
+    def values() -> Stream:
+        given = _integers(build, node, to_stream(build, node, x))
+        found = wire(matrix, given, window=window, groups=groups, hint=hint)
+        made = found.sums.infer(given.source.edge)
+        return Stream(
+            index=shapes.map_index(made),
+            shape=made.shape,
+            terms=(Term(Wired(node.name, given.source, found.sums), surds(found.factors)),),
+            offset=surds(found.offsets),
+        )
+
+    if isinstance(x, Stream) or (hint is not None and hint.kind != "layer"):
+        return values()
     lane_of = lanes[np.argsort(channels)]
     scale, ratio = _inputs(node, x, lane_of)
     grouped = np.arange(len(channels)).reshape(groups, per_group)
     group_of = np.arange(outputs) * groups // outputs
-    matrix = _times(matrix, scale, grouped[group_of][:, None, :])
-    flat = matrix.reshaped(lambda codes: codes.reshape(outputs, -1))
+    scaled = _times(matrix, scale, grouped[group_of][:, None, :])
+    flat = scaled.reshaped(lambda codes: codes.reshape(outputs, -1))
     hint = _with_unit(hint, scale)
-    found = _recognise(node, flat, False, hint, groups)
+    try:
+        found = recognise(flat, scores=False, hint=hint, groups=groups)
+    except ModelRejected:
+        return values()
     padding = _padding(node, x, lane_of)
     border, extra = _borders(found, window, edge, ratio, padding, grouped, group_of)
     classes = find_borders(window, edge.shape[0], edge.shape[1]).of if border == "zero" else None
-    return Pending(node.name, found, extra, window, groups, border, classes)
+    return Pending(node.name, x.at, found, extra, values, window, groups, border, classes)
+
+
+def read_by_layer(build: Build, node: Node, x: Values | Sums | Stream) -> Values | Stream:
+    """Return what a layer can read: bits or pixels, or integers of one stream."""
+    if isinstance(x, Values):
+        return build.decided(x)
+    stream = to_stream(build, node, x)
+    beyond, pad = stream.beyond, stream.pad
+    stream = replace(to_integer(build, node, stream), beyond=beyond, pad=pad)
+    return to_values(build, node, stream) or stream
+
+
+def _integers(build: Build, node: Node, x: Stream) -> Integers:
+    """Return what a layer of integers reads."""
+    x = to_integer(build, node, x)
+    source = x.terms[0].source
+    assert isinstance(source, Handle)
+    factor, offset = (to_rationals(node, part) for part in (x.terms[0].factors, x.offset))
+    padding = (Fraction(0),) * len(factor) if x.pad is None else x.pad.values
+    return Integers(source, tuple(factor), tuple(offset), padding)
+
+
+def _parted(matrix: Constant, hint: Hint | None) -> tuple[Constant, int]:
+    """Return the weights of each neuron's own group, if a file says that there are several."""
+    groups = 1 if hint is None else hint.groups
+    neurons, _, inputs = matrix.shape
+    if groups == 1 or neurons % groups or inputs % groups:
+        return matrix, 1
+    parts = matrix.codes.reshape(neurons, groups, inputs // groups)
+    own = np.arange(neurons) * groups // neurons
+    zeros = np.array([not number for number in matrix.rationals])[parts]
+    zeros[np.arange(neurons), own] = True
+    if not zeros.all():
+        return matrix, 1
+    return matrix.reshaped(lambda codes: parts[np.arange(neurons), own][:, None, :]), groups
+
+
+def _sum_pool(
+    build: Build, node: Node, x: Stream, matrix: Constant, window: Window
+) -> Stream | None:
+    """Return the sums of windows, if each channel has one weight in all of its window."""
+    same = (matrix.codes == matrix.codes[:, :1]).all()
+    if not same or any(window.padding) or x.pad is not None:
+        return None
+    beyond = x.beyond
+    x = to_integer(build, node, x)
+    if (x.index != shapes.map_index(Edge(x.shape, scan="raster"))).any():
+        return None
+    factors = [matrix.rationals[code] for code in matrix.codes[:, 0, 0]]
+    made = summed(build, node, replace(x, beyond=beyond), window)
+    return made.affine(surds(factors), surds([Fraction(0)] * len(factors)))
+
+
+def summed(build: Build, node: Node, x: Stream, window: Window) -> Stream:
+    """Return the sum of each window; what is beyond the map repeats its last rows and columns."""
+    pool = SumPool2d(window, ceil=any(x.beyond))
+    source = x.terms[0].source
+    assert isinstance(source, Handle)
+    height, width, _ = x.shape
+    rows, columns = pool.output(source.edge)
+    reach = [
+        max(0, (count - 1) * stride + kernel - size)
+        for count, stride, kernel, size in zip(
+            (rows, columns), window.stride, window.kernel, (height, width), strict=True
+        )
+    ]
+    if any(x.beyond) and tuple(reach) != x.beyond:
+        raise node.refuse("pads more, or less, than its last window hangs over")
+    stage = build.name("average")
+    made = build.add(stage, pool, source)
+    return replace(
+        x,
+        index=shapes.map_index(made.edge),
+        shape=made.edge.shape,
+        terms=(Term(made, x.terms[0].factors),),
+        offset=tuple(offset * window.size for offset in x.offset),
+        beyond=(0, 0),
+    )
 
 
 def _inputs(node: Node, x: Values, lanes: Int) -> tuple[Numbers, Numbers]:
@@ -137,15 +276,6 @@ def _times(matrix: Constant, scale: Numbers, place: Int | None = None) -> Consta
     if len(factors.numbers) == 1:
         factors = Constant.full(factors.rationals[0])
     return matrix.combine(factors, lambda weight, factor: weight * factor)
-
-
-def _recognise(
-    node: Node, matrix: Constant, scores: bool, hint: Hint | None, groups: int
-) -> Weights:
-    try:
-        return recognise(matrix, scores=scores, hint=hint, groups=groups)
-    except ModelRejected as error:
-        raise node.refuse(str(error)) from None
 
 
 def _constant_part(weights: Weights, ratio: Numbers) -> Numbers:
@@ -196,16 +326,10 @@ def _borders(
     return border, extra
 
 
-def sums_of(
-    pending: Pending, size: tuple[int, ...], constants: Mapping[int, Constant], node: Node
-) -> Sums:
+def sums_of(made: Pending | Stream, constants: Mapping[int, Constant], node: Node) -> Sums | Stream:
     """Return what a layer makes, its own bias added."""
-    neurons = len(pending.weights.pattern)
-    index = np.arange(neurons)
-    if size:
-        index = shapes.map_index(Edge((*size, neurons), scan="raster"))
-    ones, zeros = (Fraction(1),) * neurons, (Fraction(0),) * neurons
-    sums = Sums(layer=pending, index=index, inner=(ones, zeros), outer=(ones, zeros))
+    sums = made if isinstance(made, Stream) else _pending_sums(made)
+    neurons = sums.channels
     if node.op == "Gemm" and "alpha" in node.attributes:
         sums = sums.scaled(Constant.full(Fraction(node.number("alpha", 1.0))))
     if 2 in constants:
@@ -217,6 +341,16 @@ def sums_of(
         factor = Fraction(node.number("beta", 1.0)) if node.op == "Gemm" else Fraction(1)
         sums = sums.shifted(bias.map(lambda number: number * factor))
     return sums
+
+
+def _pending_sums(pending: Pending) -> Sums:
+    neurons = len(pending.weights.pattern)
+    index = np.arange(neurons)
+    if pending.window is not None:
+        size = pending.window.output(*pending.source.edge.shape[:2])
+        index = shapes.map_index(Edge((*size, neurons), scan="raster"))
+    ones, zeros = (Fraction(1),) * neurons, (Fraction(0),) * neurons
+    return Sums(layer=pending, index=index, inner=(ones, zeros), outer=(ones, zeros))
 
 
 def taps_of(layer: Pending) -> Taps:

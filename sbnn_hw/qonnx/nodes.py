@@ -8,12 +8,17 @@ import numpy as np
 import numpy.typing as npt
 
 from sbnn_hw.errors import naming
-from sbnn_hw.netlist import Edge, Flatten, MaxPool2d
+from sbnn_hw.fold.surds import Surd
+from sbnn_hw.netlist import Edge, MaxPool2d
 from sbnn_hw.qonnx import layers, shapes
 from sbnn_hw.qonnx.build import QUANTISERS, Build, Given, State
-from sbnn_hw.qonnx.closing import quantise
+from sbnn_hw.qonnx.closing import is_one_bit, quantise
 from sbnn_hw.qonnx.constants import Constant
+from sbnn_hw.qonnx.conversion import flattened, pooled, to_integer, to_stream, to_values
 from sbnn_hw.qonnx.graph import Node
+from sbnn_hw.qonnx.rounding import round_down
+from sbnn_hw.qonnx.scoring import end_with_weights
+from sbnn_hw.qonnx.streams import Bend, Stream
 from sbnn_hw.qonnx.tensors import Pad, Pool, Root, Sums, Values
 
 __all__ = ["MEANINGS", "SUPPORTED", "end_with_scores"]
@@ -24,7 +29,8 @@ Meaning = Callable[[Build, Node, int, State, Given], State | None]
 #: The operators that are understood, for the sentence that refuses another.
 SUPPORTED = (
     "BipolarQuant, Quant, MultiThreshold, Sign, MatMul, Gemm, Conv, BatchNormalization, Mul, Div, "
-    "Add, Sub, Neg, Clip, MaxPool, Pad, Reshape, Flatten, Transpose, Squeeze, Unsqueeze, Gather, "
+    "Add, Sub, Neg, Sum, Concat, Clip, Relu, PRelu, LeakyRelu, Floor, MaxPool, AveragePool, "
+    "GlobalAveragePool, ReduceMean, Pad, Reshape, Flatten, Transpose, Squeeze, Unsqueeze, Gather, "
     "Identity, Dropout, Cast, ArgMax, TopK, Softmax"
 )
 
@@ -109,9 +115,9 @@ def cast(build: Build, node: Node, at: int, x: State, constants: Given) -> State
 @means("Softmax", "LogSoftmax")
 def softmax(build: Build, node: Node, at: int, x: State, constants: Given) -> State:
     """Hand on scores: the largest stays the largest."""
-    if not isinstance(x, Sums) or node.outputs[0] not in build.graph.outputs:
+    if isinstance(x, Values) or node.outputs[0] not in build.graph.outputs:
         readers = {n.op for n in build.graph.readers(node.outputs[0])}
-        if not readers <= {"ArgMax", "TopK"} or not isinstance(x, Sums):
+        if not readers <= {"ArgMax", "TopK"} or isinstance(x, Values):
             raise node.refuse("must be at the end, where it does not change the class")
     if node.attributes.get("axis", -1) not in (1, -1):
         raise node.refuse("must run over the classes, on axis 1")
@@ -139,7 +145,11 @@ def normalise(build: Build, node: Node, at: int, x: State, constants: Given) -> 
         raise node.refuse(
             f"normalises {what}; put it after a layer, or write it as a scale and an offset"
         )
-    return x.normed(Root(*(x.numbers(c) for c in (gain, mean, bias, spread))))
+    parts = [x.numbers(c) for c in (gain, mean, bias, spread)]
+    if isinstance(x, Sums):
+        return x.normed(Root(*parts))
+    rows = [(Surd.root(w).inverse() * g, m, b) for g, m, b, w in zip(*parts, strict=True)]
+    return x.affine(tuple(g for g, _, _ in rows), tuple(Surd(b) - g * m for g, m, b in rows))
 
 
 # Shapes
@@ -148,17 +158,30 @@ def normalise(build: Build, node: Node, at: int, x: State, constants: Given) -> 
 @means("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Gather")
 def rearrange(build: Build, node: Node, at: int, x: State, constants: Given) -> State:
     """Change the shape, or the order."""
-    return shapes.rearranged(node, x, constants, build.graph.input)
+    if not isinstance(x, Stream):
+        return shapes.rearranged(node, x, constants, build.graph.input)
+    x.check_open()
+    made = shapes.rearranged_stream(node, x, constants, build.graph.input)
+    if made.index.ndim != 1 or made.chosen is not None:
+        return made
+    return replace(flattened(build, node, replace(made, index=x.index)), index=made.index)
 
 
 @means("Pad")
 def pad(build: Build, node: Node, at: int, x: State, constants: Given) -> State:
     """Note what is around a map."""
+    if node.text("mode", "constant") == "edge":
+        beyond = shapes.repeated_of(node, x, constants)
+        stream = to_integer(build, node, to_stream(build, node, x))
+        return replace(stream, beyond=beyond)
     window, number = shapes.padding_of(node, x, constants)
     if window == (0, 0):
         return x
     if x.pad is not None or (isinstance(x, Sums) and x.pools):
         raise node.refuse("pads a second time, or after a pool; pad once, in a convolution")
+    if isinstance(x, Stream):
+        x = to_integer(build, node, x)
+        return replace(x, pad=Pad(window, (number,) * x.channels))
     lanes = len(x.scale) if isinstance(x, Values) else x.channels
     pad = Pad(window, (number,) * lanes, not (isinstance(x, Sums) and x.norm is not None))
     return replace(x, pad=pad)
@@ -170,30 +193,21 @@ def pad(build: Build, node: Node, at: int, x: State, constants: Given) -> State:
 @means("MatMul", "Gemm")
 def multiply(build: Build, node: Node, at: int, x: State, constants: Given) -> State:
     """Begin a linear layer."""
-    x = build.settled(node, x)
-    pending = layers.linear(node, at, x, constants, build.last(node), build.hints.get(node.name))
-    if len(build.at.edge.shape) == 3:
-        build.add(build.name("flatten"), Flatten())
-    return layers.sums_of(pending, (), constants, node)
+    made = layers.linear(build, node, at, layers.read_by_layer(build, node, x), constants)
+    return layers.sums_of(made, constants, node)
 
 
 @means("Conv")
 def convolve(build: Build, node: Node, at: int, x: State, constants: Given) -> State:
     """Begin a convolution."""
-    x = build.settled(node, x)
-    edge = build.at.edge
-    pending = layers.convolution(node, x, constants, edge, build.hints.get(node.name))
-    assert pending.window is not None
-    return layers.sums_of(pending, pending.window.output(*edge.shape[:2]), constants, node)
+    made = layers.convolution(build, node, layers.read_by_layer(build, node, x), constants)
+    return layers.sums_of(made, constants, node)
 
 
 @means("Clip")
 def clip(build: Build, node: Node, at: int, x: State, constants: Given) -> State:
-    """Note the limits; the quantiser behind them must not see them."""
+    """Note the limits, of which a one-bit quantiser behind them must not see anything."""
     name = node.outputs[0]
-    readers = {reader.op for reader in build.graph.readers(name)}
-    if not readers or not readers <= set(QUANTISERS) or name in build.graph.outputs:
-        raise node.refuse("must be directly before a one-bit quantiser")
     if at or x.pad is not None:
         raise node.refuse(
             "must clip unpadded values that depend on the image, with constant limits"
@@ -202,28 +216,44 @@ def clip(build: Build, node: Node, at: int, x: State, constants: Given) -> State
     for n, key in enumerate(("min", "max")):  # attributes, up to operator set 10
         if key in node.attributes:
             ends[n] = Constant.full(Fraction(node.attributes[key]))
-    build.clips[name] = (ends[0], ends[1])
-    return x
+    readers = build.graph.readers(name)
+    bits = readers and all(is_one_bit(build, reader) for reader in readers)
+    if not isinstance(x, Stream) and bits and name not in build.graph.outputs:
+        build.clips[name] = (ends[0], ends[1])
+        return x
+    stream = to_stream(build, node, x)
+    low, high = (None if end is None else end.scalar() for end in ends)
+    if stream.floored:
+        return round_down(build, node, replace(stream, floored=False), (low, high))
+    return stream.bent(Bend(ends=(low, high)))
 
 
 @means("MaxPool")
 def pool(build: Build, node: Node, at: int, x: State, constants: Given) -> State:
-    """Pool bits, or sums that a quantiser will close."""
+    """Pool bits or integers, or sums that a quantiser will close."""
     window = shapes.pool_window(node, x)
-    if x.pad is not None:
+    if x.pad is not None or (isinstance(x, Stream) and any(x.beyond)):
         raise node.refuse("pools what a Pad node padded; give the pool its own pads")
-    if isinstance(x, Values):
+    if isinstance(x, Stream):
+        x = to_integer(build, node, x)
+        x = to_values(build, node, x) or x
+    elif isinstance(x, Values):
         x = build.decided(x)
         if x.pixels is not None:
-            raise node.refuse("pools pixels; only bits, and sums before a quantiser, can be pooled")
-        channels, lanes = shapes.channels_of(node, x, build.at.edge)
+            x = to_stream(build, node, x)
+    if isinstance(x, Stream):
+        stage, made = pooled(build, node, x, window)
+        build.trace(stage, node, made)
+        return made
+    if isinstance(x, Values):
+        channels, lanes = shapes.channels_of(node, x, x.at.edge)
         turned = np.zeros(len(channels), bool)
         turned[channels] = [x.scale[lane] < 0 for lane in lanes]
         stage = build.name("pool")
-        build.add(stage, MaxPool2d(window, turned))
-        index = shapes.map_index(build.at.edge)[channels]
+        made_at = build.add(stage, MaxPool2d(window, turned), x.at)
+        index = shapes.map_index(made_at.edge)[channels]
         lane = np.broadcast_to(lanes[:, None, None], index.shape)
-        state = replace(x, index=index, lane=np.array(lane))
+        state = replace(x, at=made_at, index=index, lane=np.array(lane))
         build.trace(stage, node, state)
         return state
     if x.layer.window is None or not np.array_equal(x.index, _in_order(x)):
@@ -240,7 +270,7 @@ def pool(build: Build, node: Node, at: int, x: State, constants: Given) -> State
 @means("ArgMax")
 def argmax(build: Build, node: Node, at: int, x: State, constants: Given) -> None:
     """End with the class of the largest score."""
-    if not isinstance(x, Sums) or node.attributes.get("axis", 0) not in (1, -1):
+    if isinstance(x, Values) or node.attributes.get("axis", 0) not in (1, -1):
         raise node.refuse("must find the largest score, on axis 1")
     if node.attributes.get("select_last_index", 0):
         raise node.refuse("takes the last of equal scores; set select_last_index to 0")
@@ -252,13 +282,23 @@ def top(build: Build, node: Node, at: int, x: State, constants: Given) -> None:
     """End with the class of the largest score."""
     k = constants[1].scalar() if 1 in constants else Fraction(node.integer("k", 0))
     right = node.attributes.get("axis", -1) in (1, -1) and node.attributes.get("largest", 1)
-    if not isinstance(x, Sums) or k != 1 or not right:
+    if isinstance(x, Values) or k != 1 or not right:
         raise node.refuse("must take only the largest score (k = 1), on axis 1")
     end_with_scores(build, node, x)
 
 
-def end_with_scores(build: Build, node: Node, x: Sums) -> None:
+def end_with_scores(build: Build, node: Node, x: Sums | Stream) -> None:
     """Make the class scores of a layer's sums."""
+    if isinstance(x, Stream):
+        end_with_weights(build, node, x)
+    else:
+        _end_with_bits(build, node, x)
+    build.finished = node
+    if node.op in ("ArgMax", "TopK"):
+        build.classes.update(node.outputs)
+
+
+def _end_with_bits(build: Build, node: Node, x: Sums) -> None:
     if x.layer.window is not None or x.pools:
         raise node.refuse(f"ends with the convolution {x.layer.name}; end with a linear layer")
     if x.index.shape != (x.channels,) or (x.index != np.arange(x.channels)).any():
@@ -269,13 +309,9 @@ def end_with_scores(build: Build, node: Node, x: Sums) -> None:
     shift = hint.k if hint is not None else 0
     if hint is None and len(set(offsets)) == 1:
         offsets = [Fraction(0)] * len(offsets)  # what every class has decides nothing
+    source = build.read(x.layer.source)
     with naming(f"closes layer {x.layer.name}: "):
-        build.at = build.assembler.scores(
-            build.at, "scores", taps, eta=eta, offsets=offsets, least_shift=shift
-        )
-    build.finished = node
-    if node.op in ("ArgMax", "TopK"):
-        build.classes.update(node.outputs)
+        build.assembler.scores(source, "scores", taps, eta=eta, offsets=offsets, least_shift=shift)
 
 
 def _other(node: Node, at: int, constants: Given) -> Constant:

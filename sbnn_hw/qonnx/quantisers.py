@@ -1,7 +1,8 @@
-"""What makes one bit of a number: `BipolarQuant`, one-bit `Quant`, `MultiThreshold` and `Sign`.
+"""What makes few numbers of many: `BipolarQuant`, `Quant`, `MultiThreshold` and `Sign`.
 
-Each is a comparison of an affine map of its input with a threshold, and two values for its two
-answers. `Quant` of constants is computed exactly, whatever its bits.
+Those of one bit are a comparison of an affine map of their input with a threshold, and two values
+for its two answers. Others have levels. `Quant` of constants is computed exactly, whatever its
+bits.
 """
 
 from bisect import bisect_right
@@ -52,6 +53,16 @@ class Levels:
     rounded: Callable[[Fraction], int]
     scale: Constant
     zero: Constant
+
+    def reached(self, level: int) -> tuple[Fraction, bool]:
+        """Return from where on numbers are rounded to a level or above; or only above that."""
+        if self.rounded(level - Fraction(3, 4)) >= level:
+            return Fraction(level - 1), True
+        if self.rounded(level - HALF) >= level:
+            return level - HALF, False
+        if self.rounded(level - Fraction(1, 4)) >= level:
+            return level - HALF, True
+        return Fraction(level), False
 
     def level(self, x: Fraction, scale: Fraction, zero: Fraction) -> int:
         """Return the integer that a number is rounded to."""
@@ -119,10 +130,7 @@ def rule_of(node: Node, constants: Mapping[int, Constant]) -> Rule:
     levels = levels_of(node, constants)
     bits = bits_of(node, constants)
     if bits != 1:
-        raise node.refuse(
-            f"gives activations of {float(bits):g} bits; only one-bit activations, or unchanged "
-            f"8-bit pixels, can be mapped"
-        )
+        raise node.refuse(f"gives {float(bits):g} bits where only one can be mapped")
     scale, zero = levels.scale, levels.zero
     if node.attributes.get("signed", 1):
         low, high = Fraction(-1), Fraction(1)
@@ -189,8 +197,8 @@ def _multi_threshold(node: Node, constants: Mapping[int, Constant]) -> Rule:
     steps = steps_of(node, constants)
     if steps.thresholds.shape[1] != 1:
         raise node.refuse(
-            f"has thresholds of shape {steps.thresholds.shape}; only one threshold per channel "
-            f"can be mapped, or several for pixels"
+            f"has thresholds of shape {steps.thresholds.shape} where only one per channel can be "
+            f"mapped"
         )
     return Rule(
         steps.thresholds.reshaped(lambda codes: codes[:, 0]),

@@ -13,10 +13,12 @@ from sbnn_hw.errors import ModelRejected
 from sbnn_hw.netlist import Edge, Window
 from sbnn_hw.qonnx.constants import Constant
 from sbnn_hw.qonnx.graph import Graph, Input, Node
+from sbnn_hw.qonnx.streams import Stream, Term
 from sbnn_hw.qonnx.tensors import Sums, Values
 
 __all__ = [
     "along_channels",
+    "average_window",
     "channels_of",
     "conv_window",
     "fold_shape",
@@ -25,12 +27,14 @@ __all__ = [
     "padding_of",
     "pool_window",
     "rearranged",
+    "rearranged_stream",
+    "repeated_of",
     "shape_of",
     "sizes_of",
 ]
 
 Int = npt.NDArray[np.int64]
-State = Values | Sums
+State = Values | Sums | Stream
 
 #: Operators that may stand between the image and the node that brings its channels to the front.
 ELEMENTWISE = (
@@ -114,7 +118,9 @@ def along_channels(node: Node, thresholds: Constant, axes: int) -> Constant:
 # Rearranging
 
 
-def rearranged(node: Node, x: State, constants: Mapping[int, Constant], given: Input) -> State:
+def rearranged(
+    node: Node, x: Values | Sums, constants: Mapping[int, Constant], given: Input
+) -> Values | Sums:
     """Apply Reshape, Flatten, Squeeze, Unsqueeze, Transpose or Gather; the batch stays in front."""
     if x.pad is not None:
         raise node.refuse("changes the shape of padded values; pad in the convolution")
@@ -130,6 +136,46 @@ def rearranged(node: Node, x: State, constants: Mapping[int, Constant], given: I
     if node.op != "Gather":
         return replace(x, index=index, lane=change(x.lane))
     return _gathered(node, x, constants)
+
+
+def rearranged_stream(
+    node: Node, x: Stream, constants: Mapping[int, Constant], given: Input
+) -> Stream:
+    """Apply the same to a stream; its edges keep their shapes."""
+    if x.pad is not None or any(x.beyond):
+        raise node.refuse("changes the shape of padded values; pad in the convolution")
+    if node.op == "Gather":
+        return _chosen(node, x, constants)
+    change = _change(node, x.index.shape, constants, given.shape[0])
+    return replace(x, index=change(x.index))
+
+
+def _chosen(node: Node, x: Stream, constants: Mapping[int, Constant]) -> Stream:
+    """Choose, or repeat, channels of a stream."""
+    axis = node.integer("axis", 0)
+    axis += x.index.ndim + 1 if axis < 0 else 0
+    whole = x.index.reshape(len(x.index), -1)[:, 0]
+    if 1 not in constants or len(constants[1].shape) != 1 or axis != 1:
+        raise node.refuse("must choose channels by a constant list")
+    if len(x.shape) != x.index.ndim or not np.array_equal(whole, np.arange(x.channels)):
+        raise node.refuse("chooses among channels of a stream whose order was changed")
+    chosen = constants[1].integers()
+    if ((chosen < -x.channels) | (chosen >= x.channels)).any() or not len(chosen):
+        raise node.refuse(f"chooses an index outside the {x.channels} elements")
+    if len(chosen) * (x.index.size // x.channels) > MOST_ELEMENTS:
+        raise node.refuse("makes too many elements")
+    chosen = chosen % x.channels
+    shape = (*x.shape[:-1], len(chosen))
+    edge = Edge(shape, scan="raster" if len(shape) == 3 else "vector")
+    return replace(
+        x,
+        index=map_index(edge) if len(shape) == 3 else np.arange(len(chosen)),
+        shape=shape,
+        terms=tuple(Term(t.source, tuple(t.factors[n] for n in chosen)) for t in x.terms),
+        offset=tuple(x.offset[n] for n in chosen),
+        bends=tuple(bend.chosen(chosen) for bend in x.bends),
+        chosen=chosen if x.chosen is None else x.chosen[chosen],
+    )
 
 
 def _change(
@@ -225,7 +271,7 @@ def _gathered(node: Node, x: Values, constants: Mapping[int, Constant]) -> Value
     )
 
 
-def channels_of(node: Node, x: Values, edge: Edge) -> tuple[Int, Int]:
+def channels_of(node: Node, x: Values | Stream, edge: Edge) -> tuple[Int, Int]:
     """Return for each channel of the tensor the edge's channel, and the lane of its elements."""
     height, width, channels = edge.shape if len(edge.shape) == 3 else (0, 0, 0)
     if x.index.shape != (channels, height, width):
@@ -293,6 +339,18 @@ def pool_window(node: Node, x: State) -> Window:
     return window
 
 
+def average_window(node: Node, x: State) -> Window:
+    """Return the window of an `AveragePool`, which must not be padded."""
+    kernel = _pair(node, "kernel_shape", None)
+    size = (x.index.shape[1], x.index.shape[2])
+    if node.integer("ceil_mode", 0):  # the last window may hang over
+        size = (size[0] + kernel[0] - 1, size[1] + kernel[1] - 1)
+    window = conv_window(node, kernel, size, (0, 0))
+    if any(window.padding):
+        raise node.refuse("pads what it averages, which cannot be mapped; pad with zeros before it")
+    return window
+
+
 def _pair(node: Node, key: str, default: tuple[int, int] | None) -> tuple[int, int]:
     pair = node.integers(key) or default
     if pair is None or len(pair) != 2 or not all(0 < n < 1 << 16 for n in pair):
@@ -320,6 +378,16 @@ def padding_of(
     if before != after or any(before[:2]) or min(before) < 0 or max(before) >= 1 << 16:
         raise node.refuse(f"must pad height and width equally on both sides, not {pads}")
     return (before[2], before[3]), number
+
+
+def repeated_of(node: Node, x: State, constants: Mapping[int, Constant]) -> tuple[int, int]:
+    """Return how many rows and columns a `Pad` node repeats, below and to the right."""
+    pads = node.integers("pads")
+    if 1 in constants:
+        pads = tuple(constants[1].integers().ravel().tolist())
+    if x.index.ndim != 3 or pads is None or len(pads) != 8 or any(pads[:6]) or min(pads) < 0:
+        raise node.refuse("must repeat the last rows and columns of maps, below and to the right")
+    return pads[6], pads[7]
 
 
 def fold_shape(node: Node, constants: Mapping[int, Constant]) -> Constant:

@@ -1,11 +1,12 @@
 """What is known of a tensor on its way through the graph: exactly which numbers it holds.
 
 `Values` are pixels or bits that a netlist's edge carries, up to a scale and an offset. `Sums` are
-what a layer made of them, not yet compared with anything. Both know where each element of the
-graph's tensor lies in the netlist's order, so that reshaping is a matter of indices.
+what a binary layer made of them, not yet compared with anything. Integers, and what is made of
+several tensors, are in `sbnn_hw.qonnx.streams`. All know where each element of the graph's tensor
+lies in the netlist's order, so that reshaping is a matter of indices.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Self
@@ -14,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sbnn_hw.errors import ModelRejected
+from sbnn_hw.fold.assemble import Handle
 from sbnn_hw.fold.exact import RationalNorm, compare_with_root
 from sbnn_hw.netlist import Window
 from sbnn_hw.qonnx.constants import Constant, bounded
@@ -60,6 +62,8 @@ class Pad:
 class Values:
     """Pixels or bits: an element of lane *l* is ``scale[l]·x + offset[l]``."""
 
+    #: The stage whose values they are.
+    at: Handle
     #: For each element of the tensor, without the batch, its place in the edge.
     index: Int
     #: For each element the lane it belongs to: its channel, unless something tells more apart.
@@ -129,19 +133,23 @@ def _padded(pad: Pad | None, factor: Sequence[Fraction], shift: Sequence[Fractio
 
 @dataclass(frozen=True, eq=False)
 class Pending:
-    """A layer that has not been closed by a quantiser yet.
+    """A binary layer that has not been closed by a quantiser yet.
 
     ``extra`` is what its sums hold whatever the inputs are, for each border class and neuron;
-    ``classes`` is the class of each window, where there are several.
+    ``classes`` is the class of each window, where there are several. ``values`` returns what its
+    sums are as a stream of integers; it does not know of what was ``shifted`` by border classes.
     """
 
     name: str
+    source: Handle
     weights: Weights
     extra: list[list[Fraction]]
+    values: Callable[[], Any]
     window: Window | None = None
     groups: int = 1
     border: str = "minus"
     classes: Int | None = None
+    shifted: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,7 +226,7 @@ class Sums:
             [e + found[n * count + row] / factor[n] for n, e in enumerate(numbers)]
             for row, numbers in enumerate(self.layer.extra)
         ]
-        return replace(self, layer=replace(self.layer, extra=extra))
+        return replace(self, layer=replace(self.layer, extra=extra, shifted=True))
 
     def _affine(self, factor: Numbers, shift: Numbers) -> "Sums":
         scale, offset = self.inner if self.norm is None else self.outer

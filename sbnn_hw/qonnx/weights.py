@@ -19,11 +19,16 @@ class Hint:
     """Ξ and k that a file says its layer had; for scores, k is their shift.
 
     Where ``unit`` is known, the weights Ξ and 2^k + Ξ of the file have become so many times that.
+    Of ``sums`` some channels may be ``fixed``, not counted by Ξ, and a vector may be parted in
+    groups; ``weights`` are integers, and a ``pool`` adds up windows.
     """
 
     xi: int
     k: int
     unit: Fraction | None = None
+    kind: str = "layer"
+    fixed: tuple[int, ...] = ()
+    groups: int = 1
 
 
 @dataclass(frozen=True, eq=False)
