@@ -68,7 +68,12 @@ def _streams(config: ModelConfig) -> dict[str, str]:
     }
     said = (f"integers of {config.stream_bits} bits", shortcuts[config.shortcut])
     classes = f"classes with weights of {config.weight_bits} bits"
-    return {"streams": "; ".join((*said, first[config.first], classes))}
+    more = []
+    if config.multiplier_digits:
+        more.append(f"multipliers of at most {config.multiplier_digits} powers of two")
+    if config.sign_planes > 1:
+        more.append(f"{config.sign_planes} bits of each value in front of a convolution")
+    return {"streams": "; ".join((*said, first[config.first], classes, *more))}
 
 
 def _work(counts: NetworkCount) -> dict[str, str]:

@@ -1,8 +1,9 @@
 // Both ends of a serial line to a Verilated board: bytes in, bytes out, and noise on the way.
 //
 // `design.h`, which is written for each design, includes the Verilated header and defines DIVISOR,
-// the clocks of a bit, and what probes.h needs. The functions at the end are all that Python sees. As in harness.cpp, the
-// design sits in a bench with a register before its inputs: one evaluation a cycle.
+// the clocks of a bit, and what probes.h needs. The functions at the end are all that Python sees.
+// As in harness.cpp, the design sits in a bench with a register before its inputs: one evaluation a
+// cycle.
 
 #include "design.h"
 #include "probes.h"

@@ -134,7 +134,7 @@ def test_a_bit_that_is_always_the_same_does_not_need_its_value():
 
 def with_short_queue(network, options, wanted):
     """Return hardware in which one queue, told by its number among all, is one too short."""
-    meet, hold = lowering.meet, lowering._hold
+    meet, hold = lowering.meet, lowering.hold_of
     number = -1
     told = []
 
@@ -165,7 +165,7 @@ def with_short_queue(network, options, wanted):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lowering, "meet", short)
-        patch.setattr(lowering, "_hold", short_hold)
+        patch.setattr(lowering, "hold_of", short_hold)
         made = Datapath(network, options)
     return (made, *told) if told else None
 

@@ -95,17 +95,28 @@ def random_edge(rng, channels):
 
 
 def random_join(rng):
-    edges = tuple(random_edge(rng, 3) for _ in range(int(rng.integers(1, 3))))
-    return random_affine(rng, *edges), edges
+    sources = int(rng.integers(1, 3))
+    if rng.random() < 0.5:
+        edges = tuple(random_edge(rng, 3) for _ in range(sources))
+        return random_affine(rng, *edges), edges
+    # Few bits, and multipliers of many digits: these are multiplied by tables.
+    lows = rng.integers(-8, 1, sources).tolist()
+    edges = tuple(Edge((3,), low, low + int(rng.integers(1, 8))) for low in lows)
+    return random_affine(rng, *edges, most=1000), edges
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_an_affine_is_what_the_netlist_computes(family):
     """With slopes and without; both ends of the clamp, and zero, are among the values."""
     rng = np.random.default_rng(FAMILIES.index(family))
-    ends = slopes = 0
-    for _ in range(25):
+    ends = slopes = tables = 0
+    for _ in range(40):
         operation, edges = random_join(rng)
+        tables += any(
+            edge.bits <= find_family(family).inputs and len(numbers.digits(int(m))) > 2
+            for row, edge in zip(operation.multipliers, edges, strict=True)
+            for m in row
+        )
         x = [random_values(rng, edge, 200) for edge in edges]
         wanted = operation.compute(*x, *edges)
         assert (tabled(operation, edges, x, family) == wanted).all()
@@ -113,6 +124,7 @@ def test_an_affine_is_what_the_netlist_computes(family):
         slopes += operation.slopes is not None
     assert ends > 5
     assert slopes > 3
+    assert tables > 10
 
 
 #: Faults, as changes of the text of a function.
@@ -129,6 +141,9 @@ FAULTS = {
     "a shift of one less": (numbers, "affine", "operation.shift", "max(operation.shift - 1, 0)"),
     "a slope's other sign": (numbers, "affine", "int(operation.slopes", "-int(operation.slopes"),
     "a source without its sign": (numbers, "weigh", "if signed", "if False"),
+    "a table of another factor": (numbers, "_looked_up", "[factor * min", "[(factor + 1) * min"),
+    "an offset taken twice": (numbers, "_looked_up", "offset = left", "offset = left + 1"),
+    "a table without its sign": (numbers, "_looked_up", "edge.signed and n >>", "False and n >>"),
 }  # fmt: skip
 
 
@@ -140,7 +155,7 @@ def test_a_planted_fault_in_an_affine_is_found(fault, monkeypatch):
     monkeypatch.setattr(where, name, changed(text.replace(old, new), name))
     rng = np.random.default_rng(5)
     wrong = 0
-    for _ in range(12):
+    for _ in range(24):
         operation, edges = random_join(rng)
         x = [random_values(rng, edge, 200) for edge in edges]
         wrong += bool((tabled(operation, edges, x, "xc7") != operation.compute(*x, *edges)).any())

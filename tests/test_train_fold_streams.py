@@ -479,3 +479,20 @@ def test_a_shift_below_that_of_slopes_is_refused():
         ModelRejected, match=r"^Layer layer1\.0: its shift of 3 is less than that of"
     ):
         fold_model(model, config.shape)
+
+
+def test_a_module_that_is_not_run_is_no_agreement(monkeypatch):
+    """A planted fault: a block that computes the same without calling its modules."""
+    model, config, pixels = random_model(random.Random("bypass"), "resnet:4,8x1", stream_bits=6)
+    folded = fold_model(model, config.shape)
+    assert check_fold(model, folded, images_of(pixels)).exact
+    monkeypatch.setattr(model, "forward", lambda x: run_without(model, "conv1", x))
+    with pytest.raises(RuntimeError, match=r"Module conv1 of the model was not run"):
+        check_fold(model, folded, images_of(pixels))
+
+
+def run_without(model, name, x):
+    """Run a model, one part of it behind the back of its hooks."""
+    for called, module in model.named_children():
+        x = module.forward(x) if called == name else module(x)
+    return x

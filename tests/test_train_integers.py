@@ -2,7 +2,7 @@
 
 import math
 import random
-from dataclasses import replace
+from dataclasses import fields, replace
 from fractions import Fraction
 
 import numpy as np
@@ -16,14 +16,17 @@ from sbnn_hw import datasets
 from sbnn_hw.errors import ChoiceRejected, ModelRejected
 from sbnn_hw.train import TrainConfig, load_checkpoint, save_checkpoint
 from sbnn_hw.train.blocks import LevelSign
-from sbnn_hw.train.checkpoint import Checkpoint, used_values
+from sbnn_hw.train.checkpoint import Checkpoint, begin_from, used_values
+from sbnn_hw.train.config import STREAMS
 from sbnn_hw.train.exact import (
     Slope,
     StreamAffine,
     Values,
     check,
+    convolve,
     few_digits,
     follow,
+    multiplies_exactly,
     real_valued,
     settle,
 )
@@ -651,7 +654,7 @@ def test_few_digits_are_few_and_near(digits):
     assert bool(((found - numbers).abs()[1700:2301] <= 2 * best).all())
 
 
-@pytest.mark.parametrize("name", ["resnet:4,8x1", "reactnet18", "xnor_resnet18", "reactnet_a"])
+@pytest.mark.parametrize("name", ["resnet:4,8x1", "reactnet18", "birealnet18"])
 def test_multipliers_of_few_digits(name):
     model, config, pixels = random_model(random.Random(f"digits {name}"), name, multiplier_digits=2)
     affines = [m for m in model.modules() if isinstance(m, StreamAffine)]
@@ -681,6 +684,8 @@ def test_digits_are_refused_where_they_mean_nothing():
         ModelConfig("resnet18", (32, 32, 3), 10, stream_bits=8, xi_bits=8, multiplier_digits=6)
     with pytest.raises(ModelRejected, match=r"need integer streams \(stream-bits\)"):
         ModelConfig("resnet18", (32, 32, 3), 10, multiplier_digits=2)
+    with pytest.raises(ModelRejected, match=r"cannot be trained in reactnet_a; omit them"):
+        ModelConfig("reactnet_a", (64, 64, 3), 10, stream_bits=8, xi_bits=8, multiplier_digits=2)
 
 
 # The integers compute what the real values do
@@ -733,5 +738,59 @@ def test_levels_of_a_stream(planes):
 def test_planes_of_signs_are_refused_where_they_mean_nothing():
     with pytest.raises(ModelRejected, match=r"Planes of signs must be between 1 and 7, not 8"):
         ModelConfig("resnet18", (32, 32, 3), 10, sign_planes=8)
+    with pytest.raises(
+        ModelRejected, match=r"planes of signs \(sign-planes\) need integer streams"
+    ):
+        ModelConfig("resnet18", (32, 32, 3), 10, sign_planes=2)
     with pytest.raises(ModelRejected, match=r"Only resnet18 and resnet:… .* not reactnet18"):
-        ModelConfig("reactnet18", (32, 32, 3), 10, sign_planes=2)
+        ModelConfig("reactnet18", (32, 32, 3), 10, stream_bits=8, xi_bits=8, sign_planes=2)
+
+
+# Products of matrices that are exact
+
+
+@pytest.mark.parametrize("setting", ["medium", "high"])
+def test_faster_products_are_not_used_where_they_round(setting):
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randint(-127, 128, (2, 40, 6, 6), generator=generator).double()
+    weight = torch.randint(-127, 128, (8, 40, 3, 3), generator=generator)
+    wanted = F.conv2d(x, weight.double(), padding=1)
+    before = torch.get_float32_matmul_precision()
+    try:
+        torch.set_float32_matmul_precision(setting)
+        assert torch.equal(convolve(x, weight, (1, 1), (1, 1)), wanted)
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def test_rounded_products_are_noticed(monkeypatch):
+    assert multiplies_exactly(torch.zeros(1))
+    exact = torch.Tensor.__matmul__
+    monkeypatch.setattr(
+        torch.Tensor, "__matmul__", lambda a, b: exact(a.bfloat16(), b.bfloat16()).float()
+    )
+    assert not multiplies_exactly(torch.zeros(1))
+
+
+def test_training_begins_from_other_multipliers(tmp_path):
+    """What rounding made of scales is computed, and no part of a checkpoint without it."""
+    model, config, _ = random_model(random.Random("begin"), "resnet:4,8x1", stream_bits=6)
+    save_checkpoint(tmp_path / "a.pt", Checkpoint(config, model, {}, {}))
+    other = build_model(replace(config, multiplier_digits=2))
+    begin_from(other, tmp_path / "a.pt")
+    assert torch.equal(other.get_submodule("bn1").weight, model.get_submodule("bn1").weight)
+    assert bool((other.get_submodule("bn1").rounding == 1).all())
+
+
+def test_every_choice_of_streams_is_in_the_list():
+    """Whatever only backbones may choose is told by `info`, cards and `explore`."""
+    plain = ModelConfig("mlp:4", (8, 8, 1), 4)
+    own = {f.name for f in fields(ModelConfig)}
+    assert set(STREAMS) <= own & {f.name for f in fields(TrainConfig)}
+    for name, value in (
+        ("stream_bits", 8), ("weight_bits", 4), ("multiplier_digits", 2), ("sign_planes", 3),
+        ("shortcut", "duplicate"), ("first", "binary"),
+    ):  # fmt: skip
+        assert name in STREAMS
+        with pytest.raises(ModelRejected):
+            replace(plain, **{name: value})

@@ -339,8 +339,7 @@ class XnorBlock(Exact):
         self.conv2 = config.binary_conv(outputs, outputs, 3, 1)
         self.shortcut = _projection(config, inputs, outputs, stride)
         self.stream = Stream(config.stream_bits) if config.stream_bits else None
-        bits, digits = config.stream_bits, config.multiplier_digits
-        self.affine = StreamAffine(outputs, bits, digits=digits) if bits else None
+        self.affine = StreamAffine(outputs, config.stream_bits) if config.stream_bits else None
 
     def forward(self, x: Tensor) -> Tensor:
         out = self.conv1(self.sign1(self.bn1(x)))
@@ -391,10 +390,10 @@ class ReActMobileBlock(Exact):
         )
         self.bn2 = nn.ModuleList(config.norm(inputs) for _ in range(outputs // inputs))
         self.prelu2 = RPReLU(outputs)
-        bits, digits = config.stream_bits, config.multiplier_digits
+        bits = config.stream_bits
         self.stream = Stream(bits) if bits else nn.Identity()
         self.affines = nn.ModuleList(
-            StreamAffine(inputs, bits, slope=True, digits=digits) for _ in self.bn2 if bits
+            StreamAffine(inputs, bits, slope=True) for _ in self.bn2 if bits
         )
 
     def forward(self, x: Tensor) -> Tensor:

@@ -241,11 +241,16 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
     )
 
 
+def is_computed(name: str, value: Tensor) -> bool:
+    """Tell whether a value is computed from others: an integer, or what rounding made of a scale."""
+    return not value.is_floating_point() or name.endswith(".rounding")
+
+
 @torch.no_grad()
 def begin_from(model: nn.Module, path: str | Path) -> None:
     """Copy a checkpoint's values, but not those of the domain if it is another one.
 
-    Integers that the checkpoint does not have stay as they are.
+    Integers, and what else is computed, stay as they are where the checkpoint has none.
     """
     source = load_checkpoint(path).model
     given, own = source.state_dict(), model.state_dict()
@@ -253,7 +258,7 @@ def begin_from(model: nn.Module, path: str | Path) -> None:
     for name, value in own.items():
         if (".domain." in name and not same_domain) or name.endswith(".cut"):
             given.pop(name, None)
-        elif not value.is_floating_point() and name not in given:
+        elif is_computed(name, value) and name not in given:
             continue
         elif name not in given or given[name].shape != value.shape:
             shape = tuple(given[name].shape) if name in given else "nothing"

@@ -15,12 +15,16 @@ if TYPE_CHECKING:
     from sbnn_hw.train.data import Augmentation
     from sbnn_hw.train.models import ModelConfig
 
-__all__ = ["LR_SCHEDULES", "METHODS", "SCHEDULES", "TrainConfig", "check_device"]
+__all__ = ["LR_SCHEDULES", "METHODS", "SCHEDULES", "STREAMS", "TrainConfig", "check_device"]
 
 METHODS = ("penalty", "topk", "luts", "none")
 SCHEDULES = ("constant", "cubic")
 PRECISIONS = ("float32", "bfloat16")
 LR_SCHEDULES = ("cosine", "linear", "constant")
+#: What residual networks say of their integers, and no other model does.
+STREAMS = (
+    "stream_bits", "weight_bits", "multiplier_digits", "sign_planes", "shortcut", "first",
+)  # fmt: skip
 #: The grid of ξ in networks with integer streams, unless told otherwise.
 XI_BITS = 8
 
@@ -194,7 +198,7 @@ class TrainConfig:
             )
         if self.method == "luts" and is_backbone(self.model):
             raise ModelRejected(
-                f"A budget of LUTs (--method luts) is not known for residual networks such as "
+                f"A budget of LUTs (--method luts) does not work for residual networks such as "
                 f"{self.model}; use --method topk or penalty"
             )
         if self.replace_idle:

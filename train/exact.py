@@ -27,6 +27,7 @@ __all__ = [
     "few_digits",
     "follow",
     "has_integers",
+    "multiplies_exactly",
     "real_valued",
     "settle",
     "stay_real",
@@ -198,13 +199,24 @@ def _exact_type(x: Tensor, weight: Tensor) -> torch.dtype:
 
     float32 has the integers up to 2^24, if nothing makes torch multiply with fewer bits.
     """
-    if torch.is_autocast_enabled(x.device.type) or (
-        torch.get_float32_matmul_precision() != "highest" or not x.numel()
-    ):
+    if torch.is_autocast_enabled(x.device.type) or not x.numel() or not multiplies_exactly(x):
         return torch.float64
     low, high = torch.aminmax(x)
     largest = torch.maximum(-low, high) * weight.double().abs().flatten(1).sum(1).max()
     return torch.float32 if float(largest) < 1 << 24 else torch.float64
+
+
+def multiplies_exactly(x: Tensor) -> bool:
+    """Tell whether products of float32 matrices keep all 24 bits, by a product that needs them.
+
+    Settings of torch, and variables that its libraries read, can make them faster and inexact.
+    """
+    # Odd numbers of 12 bits, in matrices that are large enough for any fast way.
+    left = (4095 - 2 * torch.arange(128.0, device=x.device)).expand(64, 128)
+    right = torch.zeros((128, 64), dtype=torch.float32, device=x.device)
+    right[5, :], right[77, :] = 4095.0, 1.0
+    wanted = float(left[0, 5]) * 4095 + float(left[0, 77])
+    return bool((left @ right == wanted).all())
 
 
 def whole(values: Tensor, what: str) -> Tensor:

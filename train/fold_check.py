@@ -168,7 +168,7 @@ def _check_streams(
     network = folded.network
     # What nothing reads may be left out; then only what is read is compared.
     whole = not any(len(stage.absent) for stage in network.stages)
-    at = 0
+    at, seen = 0, set[int]()
 
     def compare(number: int) -> Any:
         stage = network.stages[number]
@@ -178,6 +178,7 @@ def _check_streams(
         values = outcome.values[stage.name]
 
         def hook(module: nn.Module, inputs: Any, output: Tensor) -> None:
+            seen.add(number)
             x = output.numpy()
             want = x.transpose(0, 2, 3, 1) if x.ndim == 4 else x
             different = ((want > 0) if bits else want) != values[at : at + len(x)]
@@ -189,17 +190,24 @@ def _check_streams(
 
         return hook
 
-    hooks = [
-        model.get_submodule(folded.modules[stage.name]).register_forward_hook(compare(number))
+    modules = {
+        number: folded.modules[stage.name]
         for number, stage in enumerate(network.stages)
         if stage.name in folded.modules
+    }
+    hooks = [
+        model.get_submodule(name).register_forward_hook(compare(number))
+        for number, name in modules.items()
     ]
     few = max(1, _TENSORS // max(edge.size for edge in _edges(network)))
     classes = []
     try:
         while at < len(pixels):
             images = np.ascontiguousarray(pixels[at : at + few].transpose(0, 3, 1, 2))
+            seen.clear()
             classes.append(model(torch.from_numpy(images)).argmax(1).numpy())
+            if missing := [name for number, name in modules.items() if number not in seen]:
+                raise RuntimeError(f"Module {missing[0]} of the model was not run")
             at += len(images)
             progress(start + at)
     finally:

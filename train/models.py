@@ -174,6 +174,15 @@ class ModelConfig:
                 f"Planes of signs must be between {SIGN_PLANES[0]} and {SIGN_PLANES[-1]}, not "
                 f"{self.sign_planes!r}"
             )
+        if self.sign_planes > 1 and not self.stream_bits:
+            raise ModelRejected(
+                "Several planes of signs (sign-planes) need integer streams (stream-bits)"
+            )
+        if self.multiplier_digits and self.name in ("xnor_resnet18", "reactnet_a"):
+            raise ModelRejected(
+                f"Multipliers of few digits (multiplier-digits) cannot be trained in {self.name}; "
+                f"omit them"
+            )
         if self.sign_planes > 1 and not self.name.startswith("resnet"):
             raise ModelRejected(
                 f"Only resnet18 and resnet:… have a choice of planes of signs (sign-planes), not "

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from sbnn_hw.errors import ModelRejected, UsageError, naming
 from sbnn_hw.train.blocks import RealConv2d
-from sbnn_hw.train.checkpoint import Checkpoint
+from sbnn_hw.train.checkpoint import Checkpoint, is_computed
 from sbnn_hw.train.config import XI_BITS
 from sbnn_hw.train.data import TrainingImages
 from sbnn_hw.train.domains import LearnedOnGrid
@@ -95,6 +95,8 @@ def quantise(
     with real_valued(model):
         place_streams(model, lambda: first(images))
         if recalibrate:
+            if multiplier_digits:
+                settle(model)  # the statistics are those of the rounded scales
             recompute_statistics(model, lambda: first(recalibrate))
             place_streams(model, lambda: first(images))
     settle(model)
@@ -143,13 +145,9 @@ def _copy(given: nn.Module, model: nn.Module) -> dict[str, float]:
         values[f"{name}.domain.xi"] = layer.domain.xi.detach().clone()
         moved[name] = float(abs(layer.domain.exact().xi - xi))
     own = model.state_dict()
-    # Integers are computed again.
+    # What is computed from the others is computed again.
     model.load_state_dict(
-        {
-            # What rounding has made of scales is computed again, too.
-            k: values[k] if v.is_floating_point() and not k.endswith(".rounding") else v
-            for k, v in own.items()
-        },
+        {k: v if is_computed(k, v) else values[k] for k, v in own.items()},
         strict=True,
     )
     return moved

@@ -9,6 +9,7 @@ from sbnn_hw.bops import summarise
 from sbnn_hw.commands.columns import print_columns
 from sbnn_hw.commands.common import add_json, add_model
 from sbnn_hw.models import open_network, require_torch
+from sbnn_hw.train.config import STREAMS
 
 if TYPE_CHECKING:
     from sbnn_hw.train.checkpoint import Checkpoint
@@ -59,7 +60,7 @@ def _summarise_streams(
     config = checkpoint.config
     if not config.stream_bits:
         return None
-    own = ("name", "domain", "stream_bits", "weight_bits", "shortcut", "first")
+    own = ("name", "domain", *STREAMS)
     return {key: getattr(config, key) for key in own} | summarise(open_network(path, pixels))
 
 

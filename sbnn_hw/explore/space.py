@@ -10,7 +10,7 @@ from sbnn_hw.data.options import DataOptions
 from sbnn_hw.errors import ModelRejected, UsageError
 from sbnn_hw.files import read_toml
 from sbnn_hw.train.catalogue import BACKBONES, find_residual, find_topology, is_backbone
-from sbnn_hw.train.config import METHODS, TrainConfig
+from sbnn_hw.train.config import METHODS, STREAMS, TrainConfig
 
 __all__ = ["SHIPPED", "SPACES", "Choices", "Range", "Space", "Suggest", "load_space", "make_config"]
 
@@ -46,8 +46,6 @@ _NOT_HERE = {
     # Data are read once.
     *(field.name for field in fields(DataOptions)),
 }
-#: What residual networks say of their integers, and no others do.
-STREAMS = ("stream_bits", "weight_bits", "shortcut", "first")
 _DEFAULTS = {field.name: field.default for field in fields(TrainConfig)}
 _TRAINING = {
     field.name: field.type

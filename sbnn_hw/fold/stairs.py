@@ -48,7 +48,9 @@ class Stairs:
 
     def key(self) -> object:
         """Return what channels that are the same have in common."""
-        levels = tuple((x.at and x.at.key(), x.strict, x.never) for x in self.levels)
+        levels = tuple(
+            (None if x.at is None else x.at.key(), x.strict, x.never) for x in self.levels
+        )
         return tuple(x.key() for x in self.factors), self.offset.key(), levels, self.ranges
 
 
@@ -251,7 +253,7 @@ class _Points:
         return found
 
     def _offset(self, multipliers: tuple[int, ...], shift: int, low: int) -> int | None:
-        """Return the least offset in size with which every level is reached where it must be."""
+        """Return an offset with which every level is reached where it must be: the middle one."""
         ranges = self.stairs.ranges
         spans = (abs(m) * max(map(abs, r)) for m, r in zip(multipliers, ranges, strict=True))
         if max(spans) >= LARGEST_PRODUCT:

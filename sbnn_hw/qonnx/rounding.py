@@ -235,7 +235,7 @@ def round_down(
     ones, zeros = (Surd(1),) * x.channels, (Surd(),) * x.channels
     affine = _exactly(x, low, high)
     if affine is None:
-        if high - low > 1 << MOST_BITS:
+        if high - low >= 1 << MOST_BITS:
             raise node.refuse(
                 "rounds down what has no scale of few bits, to more than 8 bits; clip it"
             )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sbnn_hw.errors import ModelRejected, UsageError
 from sbnn_hw.files import read_toml
+from sbnn_hw.train.config import STREAMS
 
 if TYPE_CHECKING:
     from sbnn_hw.rtl_gen.lower import Options
@@ -38,10 +39,6 @@ _CHOICES: dict[str, type] = {
     _ROUTED: bool,
     _DENSE: bool,
 }
-
-
-#: What a residual network says of its integers. Others have none of it in their topology.
-STREAMS = ("stream_bits", "weight_bits", "shortcut", "first")
 
 
 @dataclass(frozen=True)
