@@ -242,7 +242,7 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
 
 
 def is_computed(name: str, value: Tensor) -> bool:
-    """Tell whether a value is computed from others: an integer, or what rounding made of a scale."""
+    """Tell whether a value is computed from others: integers, and what rounding made of scales."""
     return not value.is_floating_point() or name.endswith(".rounding")
 
 
