@@ -20,6 +20,7 @@ from sbnn_hw.netlist.file import encode
 from sbnn_hw.train import fold_model, load_checkpoint, save_checkpoint
 from sbnn_hw.train.authors import convert
 from sbnn_hw.train.checkpoint import Checkpoint, used_values
+from sbnn_hw.train.config import STREAMS
 from sbnn_hw.train.data import TensorImages
 from sbnn_hw.train.fold import check_modules
 from sbnn_hw.train.fold_check import check_fold
@@ -439,7 +440,7 @@ def test_the_command_says_how_much_was_compared(checkpoint, tmp_path, capsys):
         code, said = run(capsys, "info", "--model", given, "--json")
         assert code == 0, said.err
         shown.append(json.loads(said.out))
-    own = {"name", "domain", "stream_bits", "weight_bits", "shortcut", "first"}
+    own = {"name", "domain", *STREAMS}
     assert shown[1].keys() - shown[0].keys() == own
     assert {key: shown[1][key] for key in shown[0] if key != "model"} == {
         key: shown[0][key] for key in shown[0] if key != "model"
