@@ -494,7 +494,8 @@ def save_residual(path, **choices):
 def test_a_residual_network_says_what_it_carries(tmp_path):
     save_residual(tmp_path / "res.pt")
     save_tiny(tmp_path / "tiny.pt")
-    assert read_facts(tmp_path / "res.pt").streams == STREAMS
+    told = read_facts(tmp_path / "res.pt").streams
+    assert told == {**STREAMS, "multiplier_digits": 0, "sign_planes": 1}
     plain = read_facts(tmp_path / "tiny.pt")
     assert plain.streams == {}
     assert not STREAMS.keys() & plain.topology.keys()
