@@ -227,6 +227,7 @@ def test_noted_numbers_are_still_on_their_page(page):
         ("domain_ablation", "docs/domain_ablation.md", "docs/bench/domain_ablation.json"),
         ("tabular", "docs/tables.md", "docs/bench/tabular.json"),
         ("cifar_ablation", "docs/cifar_ablation.md", "sbnn_hw/paper/measured.json"),
+        ("stream_ablation", "docs/streams.md", "docs/bench/stream_ablation.json"),
     ],
 )
 def test_tables_are_those_of_their_results(script, page, results, monkeypatch):
