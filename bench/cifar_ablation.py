@@ -9,16 +9,14 @@ again, and runs that were stopped continue.
 import argparse
 import json
 import statistics
-import subprocess
-import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from pages import put, table
+from training_runs import train_all
 
 from sbnn_hw.files import write_text
 
@@ -195,19 +193,8 @@ def main() -> None:
         measure(next(run for run in RUNS if run.name == args.only), args.runs, args.data_root)
         return
 
-    def start(run: Run) -> None:
-        if (args.runs / f"{run.name}.json").exists():
-            return
-        started = time.monotonic()
-        command = [sys.executable, __file__, "--only", run.name, "--runs", str(args.runs)]
-        if args.data_root:
-            command += ["--data-root", str(args.data_root)]
-        with (args.runs / f"{run.name}.txt").open("w") as log:
-            subprocess.run(command, check=True, stderr=log)
-        print(f"{run.name}: {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
-
-    with ThreadPoolExecutor(args.workers) as pool:
-        list(pool.map(start, RUNS))
+    left = [run.name for run in RUNS if not (args.runs / f"{run.name}.json").exists()]
+    train_all(__file__, left, args.runs, args.data_root, args.workers)
     rows = collect(args.runs)
     publish(rows, args.page, args.data)
     print(*tables(rows).values())

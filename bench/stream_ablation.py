@@ -10,15 +10,13 @@ stopped continue. The order is such that a stop leaves a result.
 import argparse
 import json
 import statistics
-import subprocess
-import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from pages import put, table
+from training_runs import train_all
 
 from sbnn_hw.files import write_text
 
@@ -214,20 +212,9 @@ def main() -> None:
 
     done = {row["name"] for row in collect(args.runs, args.data)}
 
-    def start(run: Run) -> None:
-        if run.name in done:
-            return
-        started = time.monotonic()
-        command = [sys.executable, __file__, "--only", run.name, "--runs", str(args.runs)]
-        if args.data_root:
-            command += ["--data-root", str(args.data_root)]
-        with (args.runs / f"{run.name}.txt").open("w") as log:
-            subprocess.run(command, check=True, stderr=log)
-        print(f"{run.name}: {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
-
     if not args.publish:
-        with ThreadPoolExecutor(args.workers) as pool:
-            list(pool.map(start, RUNS))
+        left = [run.name for run in RUNS if run.name not in done]
+        train_all(__file__, left, args.runs, args.data_root, args.workers)
     rows = collect(args.runs, args.data)
     found = tables(rows)
     put(args.page, found)
