@@ -149,7 +149,7 @@ def test_refuses_a_budget_for_residual_networks(model):
     with pytest.raises(ModelRejected) as refused:
         TrainConfig(model=model, data="cifar10", domain="zero", method="luts", luts=9000)
     assert str(refused.value) == (
-        f"A budget of LUTs (--method luts) is not known for residual networks such as {model}; use "
+        f"A budget of LUTs (--method luts) does not work for residual networks such as {model}; use "
         f"--method topk or penalty"
     )
 
