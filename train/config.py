@@ -110,6 +110,10 @@ class TrainConfig:
     #: Adam's L2 term on the weights of convolutions and of linear layers.
     weight_decay: float = 0.0
     crop: int = 0
+    #: For the first share of the run, training sees windows of that many pixels a side (0: whole
+    #: images). Small windows take less time; only networks that take any size can be trained so.
+    window: int = 0
+    window_until: float = 0.7
     #: Training images are turned by up to that many degrees, moved by up to that share of their
     #: side, scaled by up to that share, slanted by up to that many degrees, either way.
     rotate: float = 0.0
@@ -124,6 +128,9 @@ class TrainConfig:
     #: Share of the teacher in the loss, and the temperature that softens both outputs.
     distill: float = 0.5
     temperature: float = 4.0
+    #: The teacher is asked before the run, once about each image and its mirror image, not in each
+    #: step about what the network sees.
+    teach_once: bool = False
     #: A checkpoint to begin from: whatever has the same name and shape is taken, such as the
     #: real-valued weights of ReActNet's first step.
     start: str = ""
@@ -173,6 +180,8 @@ class TrainConfig:
             ("Shear", self.shear, 0, 80),
             ("Shift", self.shift, 0, 1),
             ("Weight decay", self.weight_decay, 0, 1),
+            ("Window", self.window, 0, 4096),
+            ("Window until", self.window_until, 0, 1),
             ("Recalibrate", self.recalibrate, 0, 10**9),
             ("Seed", self.seed, 0, 2**63 - 1),
             ("Temperature", self.temperature, 1e-3, 1e3),
@@ -200,6 +209,11 @@ class TrainConfig:
             raise ModelRejected(
                 f"A budget of LUTs (--method luts) does not work for residual networks such as "
                 f"{self.model}; use --method topk or penalty"
+            )
+        if self.window and not is_backbone(self.model):
+            raise ModelRejected(
+                f"Windows (--window) need a network that takes images of any size, such as "
+                f"resnet18, not {self.model}; omit the option"
             )
         if self.replace_idle:
             self._check_idle()

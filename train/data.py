@@ -32,6 +32,8 @@ class Augmentation:
 
     #: Pad by that many pixels of value 0 and crop back at a random place.
     crop: int = 0
+    #: Leave only a window of that many pixels a side, at a random place; 0 leaves all.
+    window: int = 0
     #: Turn by up to that many degrees either way; what comes into view is 0.
     rotate: float = 0.0
     #: Move by up to that share of the side, grow or shrink by up to that share, and slant by up
@@ -48,7 +50,7 @@ class Augmentation:
 
     def __post_init__(self) -> None:
         amounts = (
-            *(self.crop, self.rotate, self.shift, self.scale, self.shear),
+            *(self.crop, self.window, self.rotate, self.shift, self.scale, self.shear),
             *(self.jitter, self.mixup),
         )
         if min(amounts) < 0:
@@ -102,6 +104,9 @@ class TensorImages:
 
     pixels: Tensor
     labels: Tensor
+    #: Class probabilities to learn from in place of the labels, if there are any: of each image,
+    #: and of its mirror image (count, 2, classes).
+    lessons: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.pixels)
@@ -114,7 +119,8 @@ class TensorImages:
 
     def take(self, places: Tensor) -> "TensorImages":
         """Return the images at these places, in this order."""
-        return TensorImages(self.pixels[places], self.labels[places])
+        lessons = self.lessons if self.lessons is None else self.lessons[places]
+        return TensorImages(self.pixels[places], self.labels[places], lessons)
 
     def batches(
         self, size: int, *, classes: int, seed: int, epoch: int, augmentation: Augmentation
@@ -132,12 +138,13 @@ class TensorImages:
         for start in range(0, len(order) - size + 1, size):
             chosen = order[start : start + size]
             pixels = self.pixels[chosen]
-            targets = F.one_hot(self.labels[chosen], classes).to(torch.get_default_dtype())
-            if augmentation.crop:
-                pixels = _random_crop(pixels, augmentation.crop, generator)
+            mirrored = torch.zeros(size, dtype=torch.bool)
+            if augmentation.crop or augmentation.window:
+                pixels = _random_crop(pixels, augmentation.crop, augmentation.window, generator)
             if augmentation.flip:
                 mirrored = torch.rand(size, generator=generator) < 0.5
                 pixels = torch.where(mirrored.view(-1, 1, 1, 1), pixels.flip(3), pixels)
+            targets = self._targets(chosen, mirrored, classes)
             pixels = pixels.to(torch.get_default_dtype())
             if augmentation.affine:
                 pixels = _random_affine(pixels, augmentation, generator)
@@ -150,6 +157,12 @@ class TensorImages:
                 pixels = kept * pixels + (1 - kept) * pixels[partner]
                 targets = kept * targets + (1 - kept) * targets[partner]
             yield pixels[mine], targets[mine]
+
+    def _targets(self, chosen: Tensor, mirrored: Tensor, classes: int) -> Tensor:
+        """Return the class probabilities that the network should give."""
+        if self.lessons is not None:
+            return self.lessons[chosen, mirrored.long()]
+        return F.one_hot(self.labels[chosen], classes).to(torch.get_default_dtype())
 
     def _deviations(self) -> Tensor:
         """Return the standard deviation of each channel, as (channels, 1, 1)."""
@@ -183,12 +196,15 @@ def split_validation(images: _Kind, held_out: int, *, seed: int) -> tuple[_Kind,
     return images.take(order[held_out:]), images.take(order[:held_out])
 
 
-def _random_crop(pixels: Tensor, margin: int, generator: torch.Generator) -> Tensor:
-    count, channels, height, width = pixels.shape
+def _random_crop(pixels: Tensor, margin: int, window: int, generator: torch.Generator) -> Tensor:
+    """Cut out a piece at a random place: as large as the image, or a window that is smaller."""
+    count, channels, *sides = pixels.shape
     padded = F.pad(pixels, (margin,) * 4)
-    offsets = torch.randint(0, 2 * margin + 1, (2, count, 1), generator=generator)
-    rows = offsets[0] + torch.arange(height)
-    columns = offsets[1] + torch.arange(width)
+    height, width = (min(window, side) if window else side for side in sides)
+    tops = torch.randint(0, sides[0] + 2 * margin - height + 1, (count, 1), generator=generator)
+    lefts = torch.randint(0, sides[1] + 2 * margin - width + 1, (count, 1), generator=generator)
+    rows = tops + torch.arange(height)
+    columns = lefts + torch.arange(width)
     return padded[
         torch.arange(count).view(-1, 1, 1, 1),
         torch.arange(channels).view(1, -1, 1, 1),

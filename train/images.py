@@ -35,7 +35,17 @@ def images_to_train(
         )
     if isinstance(images, ImageFolder) and config.jitter:
         raise ChoiceRejected("Noise needs values that are held in memory; train without --jitter")
+    if isinstance(images, ImageFolder) and (config.window or config.teach_once):
+        raise ChoiceRejected(
+            "Windows and lessons need images that are held in memory; train without --window and "
+            "--teach-once"
+        )
     whole = images_of(images, workers=config.workers)
+    if config.window > min(whole.shape[:2]):
+        raise ChoiceRejected(
+            f"Windows (--window) must be at most {min(whole.shape[:2])} pixels a side, not "
+            f"{config.window}"
+        )
     chosen: TrainingImages
     if validation is not None:
         training, chosen = whole, to_tensors(validation)

@@ -88,6 +88,8 @@ def _make_trainer(
         raise UsageError(
             "--distill 1, which takes the whole loss from the teacher, needs a --teacher"
         )
+    if teacher is None and config.teach_once:
+        raise UsageError("--teach-once, which asks the teacher before the run, needs a --teacher")
     return Trainer(
         config,
         images,

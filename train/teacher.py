@@ -4,6 +4,7 @@ The latter teaches the paper's ImageNet networks.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,12 @@ from torch import Tensor, nn
 from sbnn_hw.errors import ModelRejected
 from sbnn_hw.train.blocks import Normalise
 from sbnn_hw.train.checkpoint import load_checkpoint, read_tensors
+from sbnn_hw.train.config import TrainConfig
+from sbnn_hw.train.data import TensorImages, TrainingImages
 from sbnn_hw.train.exact import stay_real
 from sbnn_hw.train.norm import BatchNorm
 
-__all__ = ["ResNet34", "load_teacher", "teacher_from"]
+__all__ = ["ResNet34", "load_teacher", "taught", "teacher_from"]
 
 #: Channels and blocks of the four stages; all but the first halve the map.
 STAGES = ((64, 3), (128, 4), (256, 6), (512, 3))
@@ -93,6 +96,26 @@ def teacher_from(values: Mapping[str, Any], path: Path) -> ResNet34:
             raise ModelRejected(f"Teacher {path} must have {key} as {shape} of float32; {cure}")
     model.load_state_dict(state, assign=True)
     return model.requires_grad_(False).eval()
+
+
+@torch.no_grad()
+def taught(
+    images: TrainingImages, teacher: nn.Module, classes: int, config: TrainConfig
+) -> TensorImages:
+    """Return images with lessons: what a teacher says of each one and of its mirror image.
+
+    A lesson is the image's class and the teacher's probabilities, softened by the temperature, in
+    the shares that ``config.distill`` tells.
+    """
+    assert isinstance(images, TensorImages)
+    device = next(teacher.parameters()).device
+    lessons = []
+    for pixels, labels in images.evaluation_batches():
+        both = torch.stack([pixels, pixels.flip(3)], 1).flatten(0, 1).to(device)
+        soft = (teacher(both) / config.temperature).softmax(1).view(-1, 2, classes).cpu()
+        hard = F.one_hot(labels, classes).to(soft.dtype).unsqueeze(1)
+        lessons.append((1 - config.distill) * hard + config.distill * soft)
+    return replace(images, lessons=torch.cat(lessons))
 
 
 def load_teacher(path: Path, data: str, shape: tuple[int, int, int], classes: int) -> nn.Module:

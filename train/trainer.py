@@ -8,6 +8,7 @@ import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from sbnn_hw.netlist.meaning import Meaning
 from sbnn_hw.train.checkpoint import Checkpoint, begin_from
 from sbnn_hw.train.columns import ColumnEncoder
 from sbnn_hw.train.config import TrainConfig
+from sbnn_hw.train.data import Augmentation
 from sbnn_hw.train.exact import has_integers, real_valued, settle
 from sbnn_hw.train.idle import replace_idle
 from sbnn_hw.train.images import images_to_train
@@ -35,6 +37,7 @@ from sbnn_hw.train.schedule import Schedule
 from sbnn_hw.train.sparsity import layers_of, ones_share
 from sbnn_hw.train.state import STATE_FORMAT, damaged, require_same_run
 from sbnn_hw.train.streams import place_streams
+from sbnn_hw.train.teacher import taught
 from sbnn_hw.train.validation import Best, accuracy
 
 __all__ = ["Trainer"]
@@ -96,6 +99,9 @@ class Trainer:
             if isinstance(module, SparseBinaryLayer | SignActivation) and module.gradient == "ede"
         ]
         self.teacher = teacher.eval().to(self.device) if teacher is not None else None
+        if config.teach_once and self.teacher is not None:
+            self.images = taught(self.images, self.teacher, classes, config)
+            self.teacher = None
         groups = _by_decay(self.model, config.weight_decay)
         self.optimiser = torch.optim.Adam(
             groups, lr=config.lr, betas=(0.9, config.beta2), fused=True
@@ -188,7 +194,7 @@ class Trainer:
             classes=self.classes,
             seed=self.config.seed,
             epoch=self.epoch,
-            augmentation=self.config.augmentation,
+            augmentation=self._augmentation(),
         )
         for count, (pixels, targets) in enumerate(batches, start=1):
             step = self.epoch * self.steps_per_epoch + count - 1
@@ -212,6 +218,12 @@ class Trainer:
             key: average(torch.tensor(value / self.steps_per_epoch)).item()
             for key, value in sums.items()
         }
+
+    def _augmentation(self) -> Augmentation:
+        """Return what is done to the images of this epoch."""
+        found = self.config.augmentation
+        whole = self.epoch >= self.config.window_until * self.config.epochs
+        return replace(found, window=0) if whole else found
 
     def _first(self, most: int) -> Tensor:
         """Return the first training images."""

@@ -76,6 +76,9 @@ OPTIONS: dict[str, list[tuple[str, Any, str, str]]] = {
         ("beta2", float, "B2", "Adam's second decay rate"),
         ("weight-decay", float, "WD", "Adam's L2 term on weights"),
         ("crop", int, "P", "random crop after padding by P pixels"),
+        ("window", int, "N", ("train on windows of N×N pixels for the first part of the run, which "
+         "takes less time (residual networks)")),
+        ("window-until", float, "S", "share of the run that sees windows"),
         ("rotate", float, "DEG", "rotate images by up to DEG degrees"),
         ("shift", float, "S", "shift images by up to this share of their side"),
         ("scale", float, "S", "scale images up or down by up to this share"),
@@ -140,6 +143,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             group.add_argument(
                 "--flip", action="store_true", default=None, help="mirror half of the images"
             )
+            group.add_argument(
+                "--teach-once",
+                action="store_true",
+                default=None,
+                help="ask the teacher once about each image, not in each step",
+            )
         if title == "sparsity":
             group.add_argument(
                 "--replace-idle",
@@ -167,7 +176,7 @@ def _choices(args: argparse.Namespace) -> dict[str, Any]:
     names = [flag.replace("-", "_") for options in OPTIONS.values() for flag, *_ in options]
     given = {
         n: getattr(args, n)
-        for n in [*names, "flip", "replace_idle"]
+        for n in [*names, "flip", "teach_once", "replace_idle"]
         if getattr(args, n) is not None
     }
     given |= {n: tuple(given[n]) for n in ("thresholds", "fan_in") if n in given}
