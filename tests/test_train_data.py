@@ -117,3 +117,38 @@ def test_channels_come_first_in_tensors():
     tensors = to_tensors(Images(pixels, np.zeros(2, np.uint8)))
     assert tensors.pixels.shape == (2, 5, 3, 4)
     assert tensors.pixels[1, 2, 0, 3] == pixels[1, 0, 3, 2]
+
+
+def test_windows_are_pieces_of_the_image_from_all_over_it():
+    rng = np.random.default_rng(0)
+    pixels = torch.from_numpy(rng.integers(1, 255, (16, 1, 6, 5)).astype(np.uint8))
+    images = TensorImages(pixels, torch.zeros(16, dtype=torch.long))
+    cut = torch.cat([p for p, _ in epoch_of(images, window=3)]).byte()
+    windows = {
+        pixels[n, 0, i : i + 3, j : j + 3].numpy().tobytes(): (n, i, j)
+        for n in range(16) for i in range(4) for j in range(3)
+    }  # fmt: skip
+    places = [windows[image[0].numpy().tobytes()] for image in cut]
+    assert sorted(n for n, _, _ in places) == list(range(16))
+    assert len({(i, j) for _, i, j in places}) > 4
+    # With a margin, windows reach beyond the image by as much.
+    wide = torch.cat([p for p, _ in epoch_of(images, window=3, crop=2)])
+    assert wide.shape[2:] == (3, 3)
+    assert (wide == 0).any()
+
+
+def test_lessons_take_the_place_of_labels_and_know_mirror_images():
+    images = numbered(40)
+    lessons = torch.rand(40, 2, 3)
+    mirrored = images.pixels.clone()
+    mirrored[..., -1] = 200  # so that a mirror image can be told
+    taught = TensorImages(mirrored, images.labels, lessons)
+    seen = set()
+    for pixels, targets in epoch_of(taught, flip=True):
+        for image, target in zip(pixels, targets, strict=True):
+            turned = int(image[0, 0, 0] == 200)
+            number = int(image[0, 0, 2])
+            assert torch.equal(target, lessons[number, turned])
+            seen.add(turned)
+    assert seen == {0, 1}
+    assert torch.equal(taught.take(torch.tensor([7])).lessons, lessons[7:8])

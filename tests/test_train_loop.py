@@ -214,6 +214,63 @@ def test_a_teacher_module_is_learned_from(tmp_path):
     assert (said == 7).float().mean() > 0.9
 
 
+class Turned(nn.Module):
+    """Says class 3 where the left half is brighter, else class 5."""
+
+    def forward(self, x):
+        left = x[..., :4].sum((1, 2, 3)) > x[..., 4:].sum((1, 2, 3))
+        return F.one_hot(torch.where(left, 3, 5), 10).float() * 4
+
+
+def test_a_teacher_that_is_asked_once_gives_lessons(digits):
+    config = replace(QUICK, teach_once=True, distill=0.25, temperature=2.0, mixup=0.0)
+    trainer = Trainer(config, digits, classes=10, teacher=Turned())
+    assert trainer.teacher is None
+    images = trainer.images
+    for turned, pixels in enumerate((images.pixels, images.pixels.flip(3))):
+        soft = (Turned()(pixels.float()) / 2).softmax(1)
+        wanted = 0.75 * F.one_hot(images.labels, 10) + 0.25 * soft
+        assert torch.allclose(images.lessons[:, turned], wanted)
+    assert trainer.step(0, *next(iter(images.batches(
+        8, classes=10, seed=0, epoch=0, augmentation=config.augmentation)))
+    )["loss"] > 0  # fmt: skip
+
+
+def test_lessons_need_a_teacher(tmp_path):
+    with pytest.raises(UsageError, match=r"^--teach-once, which asks .* needs a --teacher$"):
+        train(replace(QUICK, teach_once=True), tmp_path / "a.pt")
+
+
+def test_windows_are_for_the_first_part_of_a_run(digits, monkeypatch):
+    config = TrainConfig(
+        model="resnet:4x1", data="digits", ec=0.3, method="topk", epochs=4, batch=256,
+        stream_bits=6, shortcut="duplicate", recalibrate=100, validation=100, window=5,
+        window_until=0.5,
+    )  # fmt: skip
+    trainer, sizes = Trainer(config, digits, classes=10), []
+    monkeypatch.setattr(
+        Trainer, "step",
+        lambda self, step, pixels, targets, inner=Trainer.step: (
+            sizes.append(tuple(pixels.shape[2:])) or inner(self, step, pixels, targets)),
+    )  # fmt: skip
+    with Progress(16, quiet=True, stream=sys.stderr) as progress:
+        for _ in range(4):
+            trainer.run_epoch(progress)
+    assert list(dict.fromkeys(sizes)) == [(5, 5), (8, 8)]
+    assert sizes.count((5, 5)) == sizes.count((8, 8))
+    # Evaluation is that of whole images, whatever training saw last.
+    checkpoint = trainer.checkpoint()
+    checkpoint.model(torch.zeros(1, 1, 8, 8))
+
+
+def test_windows_are_refused_where_they_cannot_be(digits):
+    with pytest.raises(ModelRejected, match=r"^Windows \(--window\) need a network that takes"):
+        replace(QUICK, window=4)
+    config = TrainConfig(model="resnet:4x1", data="digits", window=9)
+    with pytest.raises(ModelRejected, match=r"must be at most 8 pixels a side, not 9$"):
+        Trainer(config, digits, classes=10)
+
+
 def test_log_is_drawn(tmp_path):
     train(replace(QUICK, epochs=2), tmp_path / "a.pt")
     assert (tmp_path / "a.log.png").read_bytes().startswith(b"\x89PNG")

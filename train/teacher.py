@@ -100,7 +100,11 @@ def teacher_from(values: Mapping[str, Any], path: Path) -> ResNet34:
 
 @torch.no_grad()
 def taught(
-    images: TrainingImages, teacher: nn.Module, classes: int, config: TrainConfig
+    images: TrainingImages,
+    teacher: nn.Module,
+    classes: int,
+    config: TrainConfig,
+    device: torch.device,
 ) -> TensorImages:
     """Return images with lessons: what a teacher says of each one and of its mirror image.
 
@@ -108,7 +112,6 @@ def taught(
     the shares that ``config.distill`` tells.
     """
     assert isinstance(images, TensorImages)
-    device = next(teacher.parameters()).device
     lessons = []
     for pixels, labels in images.evaluation_batches():
         both = torch.stack([pixels, pixels.flip(3)], 1).flatten(0, 1).to(device)

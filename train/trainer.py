@@ -100,7 +100,7 @@ class Trainer:
         ]
         self.teacher = teacher.eval().to(self.device) if teacher is not None else None
         if config.teach_once and self.teacher is not None:
-            self.images = taught(self.images, self.teacher, classes, config)
+            self.images = taught(self.images, self.teacher, classes, config, self.device)
             self.teacher = None
         groups = _by_decay(self.model, config.weight_decay)
         self.optimiser = torch.optim.Adam(
