@@ -263,6 +263,21 @@ def test_windows_are_for_the_first_part_of_a_run(digits, monkeypatch):
     checkpoint.model(torch.zeros(1, 1, 8, 8))
 
 
+def test_early_epochs_need_not_be_measured(tmp_path, monkeypatch):
+    measured = []
+    monkeypatch.setattr(
+        Trainer, "_recalibrate", lambda self: measured.append(self.epoch + 1), raising=True
+    )
+    config = replace(QUICK, epochs=5, measure_from=0.5, method="none")
+    checkpoint = train(config, tmp_path / "a.pt", quiet=True)
+    rows = [json.loads(line) for line in (tmp_path / "a.log.jsonl").read_text().splitlines()]
+    assert measured == [3, 4, 5]
+    assert [row["validation"] is not None for row in rows] == [False, False, True, True, True]
+    best = max(rows[2:], key=lambda row: row["validation"])
+    assert checkpoint.metrics["epoch"] == best["epoch"]
+    assert (tmp_path / "a.log.png").exists()
+
+
 def test_windows_are_refused_where_they_cannot_be(digits):
     with pytest.raises(ModelRejected, match=r"^Windows \(--window\) need a network that takes"):
         replace(QUICK, window=4)

@@ -140,6 +140,9 @@ class TrainConfig:
     validation_seed: int = -1
     #: Training images from which the batch-norm statistics are recomputed after each epoch.
     recalibrate: int = 20000
+    #: Epochs before this share of the run are neither recalibrated nor validated, and not chosen
+    #: if others are: what takes time and says little.
+    measure_from: float = 0.0
     seed: int = 0
     #: Where to train: ``auto`` (a GPU if there is one), ``cpu``, ``cuda`` or ``cuda:1``.
     device: str = "auto"
@@ -174,6 +177,7 @@ class TrainConfig:
             ("Jitter", self.jitter, 0, 100),
             ("LUTs", self.luts, 0, 10**9),
             ("Learning rate", self.lr, 1e-9, 10),
+            ("Measure from", self.measure_from, 0, 1),
             ("MixUp", self.mixup, 0, 10),
             ("Rotate", self.rotate, 0, 180),
             ("Scale", self.scale, 0, 0.9),

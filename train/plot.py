@@ -24,9 +24,11 @@ def draw_log(history: list[dict[str, Any]], path: Path, *, chosen: int) -> None:
     loss.set_ylabel("loss")
 
     right.plot(epochs, [100 * row["accuracy"] for row in history], marker=marker, label="training")
-    if history and history[0]["validation"] is not None:
-        values = [100 * row["validation"] for row in history]
-        right.plot(epochs, values, marker=marker, label="validation")
+    measured = [row for row in history if row["validation"] is not None]
+    if measured:
+        values = [100 * row["validation"] for row in measured]
+        dots = "o" if len(measured) == 1 else ""
+        right.plot([row["epoch"] for row in measured], values, marker=dots, label="validation")
     right.set_ylabel("accuracy, %")
 
     ones.semilogy(epochs, [100 * row["ones"] for row in history], marker=marker, label="ones")

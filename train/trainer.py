@@ -163,14 +163,16 @@ class Trainer:
         means = self._train_epoch(progress)
         end = (self.epoch + 1) * self.steps_per_epoch
         self.method.settle(end)
-        self._recalibrate()
-        self._settle_integers()
+        measured = self._measured()
+        if measured:
+            self._recalibrate()
+        self._settle_integers(measured)
         replaced = {"replaced": self._replace_idle(end)} if self.config.replace_idle else {}
         self.epoch += 1
         row: dict[str, Any] = {
             "epoch": self.epoch,
             **means,
-            "validation": accuracy(self.model, self.validation) if len(self.validation) else None,
+            "validation": self._validate() if measured else None,
             "ones": ones_share(self.layers),
             "ec": self.schedule.ec(end),
             "lr": self.schedule.lr(end),
@@ -233,16 +235,24 @@ class Trainer:
         """Yield training images as they are."""
         return (pixels.to(self.device) for pixels, _ in self.images.evaluation_batches(most))
 
+    def _measured(self) -> bool:
+        """Whether the epoch that ends is one to choose from."""
+        epochs = self.config.epochs
+        return self.epoch + 1 > self.config.measure_from * epochs or self.epoch + 1 == epochs
+
+    def _validate(self) -> float | None:
+        return accuracy(self.model, self.validation) if len(self.validation) else None
+
     def _recalibrate(self) -> None:
         if self.config.recalibrate:
             with real_valued(self.model):
                 recompute_statistics(self.model, lambda: self._calibration(self.config.recalibrate))
 
-    def _settle_integers(self) -> None:
+    def _settle_integers(self, measured: bool) -> None:
         """Choose what a unit of each stream stands for, and compute all integers."""
         if not has_integers(self.model):
             return
-        if place_streams(self.model, lambda: self._calibration(STREAM_IMAGES)):
+        if place_streams(self.model, lambda: self._calibration(STREAM_IMAGES)) and measured:
             self._recalibrate()
         settle(self.model)
 

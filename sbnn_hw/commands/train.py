@@ -94,6 +94,8 @@ OPTIONS: dict[str, list[tuple[str, Any, str, str]]] = {
         ("validation-seed", int, "S", "seed that chooses these images (−1: the one of --seed)"),
         ("recalibrate", int, "N", ("images to recompute batch-norm statistics from, each epoch (0: "
          "keep running ones)")),
+        ("measure-from", float, "S", ("recalibrate and validate only the epochs behind this share "
+         "of the run")),
         ("seed", int, "S", ("random seed; on a CPU, the same seed and threads give the same "
          "weights")),
         ("device", str, "NAME", "auto (a GPU if there is one), cpu, cuda or cuda:N"),

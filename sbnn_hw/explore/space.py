@@ -42,7 +42,17 @@ _TABLES = {
 #: What the command, or the rest of the space, decides; files are not searched over either.
 _NOT_HERE = {
     *("model", "data", "encoder", "thresholds", "ec", "method", "luts", "fan_in", "epochs"),
-    *("validation", "validation_seed", "threads", "workers", "device", "start", "teacher", "width"),
+    *(
+        "validation",
+        "validation_seed",
+        "measure_from",
+        "threads",
+        "workers",
+        "device",
+        "start",
+        "teacher",
+        "width",
+    ),
     # Data are read once.
     *(field.name for field in fields(DataOptions)),
 }
