@@ -7,7 +7,16 @@ from amaranth.lib.wiring import In, Out
 from sbnn_hw.design import Design
 from sbnn_hw.rtl_gen.streams import Widen
 
-__all__ = ["AxiStream", "Boxed"]
+__all__ = ["AxiStream", "Boxed", "program_signature"]
+
+
+def program_signature():
+    """Return the signature of what brings a program, from its source.
+
+    :py:`reset` stops the network, which forgets all images, and the next byte is the first of a
+    program.
+    """
+    return wiring.Signature({"reset": Out(1), "valid": Out(1), "byte": Out(8)})
 
 
 def axi_stream(width):
@@ -27,18 +36,28 @@ class Boxed(wiring.Component):
     -------
     i, o
         As those of :class:`sbnn_hw.rtl_gen.datapath.Datapath`, the output as plain bits.
+    program
+        Only of a design that can be loaded: the bytes of a program.
     """
 
     def __init__(self, design: Design, module: str = "top") -> None:
         self._module = module
         self.beats = design.input.beats
-        super().__init__({
+        members = {
             "i": In(stream.Signature(design.input.width)),
             "o": Out(stream.Signature(design.output.width)),
-        })
+        }
+        self._loadable = design.program is not None
+        if self._loadable:
+            members["program"] = In(program_signature())
+        super().__init__(members)
 
     def elaborate(self, platform):
-        return Instance(self._module,
+        program = {}
+        if self._loadable:
+            program = {f"i_program__{name}": getattr(self.program, name)
+                       for name in ("reset", "valid", "byte")}
+        return Instance(self._module, **program,
             i_clk=ClockSignal(), i_rst=ResetSignal(),
             i_i__payload=self.i.payload, i_i__valid=self.i.valid, o_i__ready=self.i.ready,
             o_o__payload=self.o.payload, o_o__valid=self.o.valid, i_o__ready=self.o.ready)
