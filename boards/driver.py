@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sbnn_hw.boards.clocks import BAUD_RATES
-from sbnn_hw.boards.conversation import Conversation, Port, Sent
+from sbnn_hw.boards.conversation import Conversation, NoProgram, Port, Sent
 from sbnn_hw.boards.protocol import (
     IDENTITY_BYTES,
     VERSION,
@@ -115,10 +115,14 @@ class Link:
 
     def check_network(self, network: Network, name: str) -> None:
         """Make sure that the board holds this network, and that all it says of itself fits it."""
+        program = self.identity.program
+        if program is not None and not program.loaded:
+            raise NoProgram
         if self.identity.network != network.digest:
+            cure = f"build {name} and load it" if program is None else "load it (`sbnn-hw load`)"
             raise LinkFailed(
                 f"The board has another network ({self.identity.network[:12]}…) than {name} "
-                f"({network.digest[:12]}…); build {name} and load it"
+                f"({network.digest[:12]}…); {cure}"
             )
         wire = self._wire
         scores = network.edge_from(len(network.stages) - 1).bits
@@ -136,6 +140,37 @@ class Link:
                     f"not {ours}; build {name} again and load the result"
                 )
         self._class_names = tuple(map(network.class_name, range(network.classes)))
+
+    def load(self, digest: str, program: bytes) -> None:
+        """Put the program of a network on the board, in place of the one that is there.
+
+        Until it is there the board classifies nothing. If this fails, it stays so, and the same can
+        be tried again. :func:`sbnn_hw.boards.loading.load_network` makes the program, and makes
+        sure that it is one for this board.
+
+        Parameters
+        ----------
+        digest : str
+            That of the network; the board reports it from then on.
+        program : bytes
+            Its program.
+        """
+        plan = self.identity.program
+        if plan is None:
+            raise LinkFailed(
+                "The board cannot be loaded, since its network is not a program; build it with "
+                "--loadable"
+            )
+        if len(program) != plan.size:
+            raise UsageError(
+                f"The board takes programs of {plan.size:,} bytes, not of {len(program):,}"
+            )
+        self._class_names = ()
+        self._ask(Command.LOAD, 0, bytes.fromhex(digest) + program)
+        self.identity = self._identify()
+        now = self.identity.program
+        if now is None or not now.loaded or self.identity.network != digest:
+            raise LinkFailed("The board did not keep what it was loaded with; load it again")
 
     def counters(self) -> Counters:
         """Ask what the board has done since it was reset."""
@@ -213,8 +248,8 @@ class Link:
             yield talk.packet(Command.CLASSIFY, expect, values.tobytes(), first, len(part))
             first += len(part)
 
-    def _ask(self, kind: Command, expect: int) -> bytes:
-        sent = self.conversation.packet(kind, expect)
+    def _ask(self, kind: Command, expect: int, payload: bytes = b"") -> bytes:
+        sent = self.conversation.packet(kind, expect, payload)
         for last, payload in self.conversation.converse(iter([sent])):
             if payload is not None:
                 return payload
@@ -235,8 +270,8 @@ class Link:
             except OtherVersion as error:
                 raise _OtherVersion(
                     f"The board speaks another version of the protocol ({error.version}, while "
-                    f"this release speaks {VERSION}); build its bitstream with this release, or "
-                    "upgrade sbnn-hw"
+                    f"this release speaks 1 to {VERSION}); build its bitstream with this release, "
+                    "or upgrade sbnn-hw"
                 ) from None
             except ValueError as error:
                 raise LinkFailed(f"The port cannot be used: {error}") from None
