@@ -20,6 +20,7 @@ from sbnn_hw.boards.protocol import (
     Counters,
     Identity,
     OtherVersion,
+    Program,
     Wire,
 )
 from sbnn_hw.design import OutputStream
@@ -124,53 +125,68 @@ class Link:
                 f"The board has another network ({self.identity.network[:12]}…) than {name} "
                 f"({network.digest[:12]}…); {cure}"
             )
+        for told, ours in self._other_sizes(network):
+            raise LinkFailed(
+                f"The board says that it has {name}, but it reports {told}, not {ours}; build "
+                f"{name} again and load the result"
+            )
+        self._class_names = tuple(map(network.class_name, range(network.classes)))
+
+    def _other_sizes(self, network: Network) -> Iterator[tuple[str, int | str]]:
+        """Yield what the board reports otherwise than a network has it, and what that has."""
         wire = self._wire
         scores = network.edge_from(len(network.stages) - 1).bits
+        # A board without scores is as good, and so is a plan that has room for longer ones.
+        if not wire.score_bits or (self.identity.program and wire.score_bits > scores):
+            scores = wire.score_bits
         for what, theirs, ours in (
             ("images of {}", _size(wire.shape), _size(network.input.shape)),
             ("{} bits per pixel", wire.value_bits, network.input.bits),
             ("{:,} classes", wire.classes, network.classes),
             ("{} bits per class", wire.index_bits, max(1, (network.classes - 1).bit_length())),
-            # A board without scores is as good.
-            ("{} bits per score", wire.score_bits, scores if wire.score_bits else 0),
+            ("{} bits per score", wire.score_bits, scores),
         ):
             if theirs != ours:
-                raise LinkFailed(
-                    f"The board says that it has {name}, but it reports {what.format(theirs)}, "
-                    f"not {ours}; build {name} again and load the result"
-                )
-        self._class_names = tuple(map(network.class_name, range(network.classes)))
+                yield what.format(theirs), ours
 
-    def load(self, digest: str, program: bytes) -> None:
+    def require_program(self) -> Program:
+        """Return what the board can be loaded with; refuse one that cannot be."""
+        if self.identity.program is None:
+            raise LinkFailed(
+                "The board cannot be loaded: its network was not built as a program; build it with "
+                "--loadable"
+            )
+        return self.identity.program
+
+    def load(self, network: Network, program: bytes, name: str = "the network") -> None:
         """Put the program of a network on the board, in place of the one that is there.
 
         Until it is there the board classifies nothing. If this fails, it stays so, and the same can
-        be tried again. :func:`sbnn_hw.boards.loading.load_network` makes the program, and makes
-        sure that it is one for this board.
+        be tried again.
 
         Parameters
         ----------
-        digest : str
-            That of the network; the board reports it from then on.
+        network : Network
+            The network; the board reports its digest from then on.
         program : bytes
-            Its program.
+            Its program for the board's shape, which :func:`sbnn_hw.engine.compile_program` makes.
+        name : str
+            What errors call the network.
         """
-        plan = self.identity.program
-        if plan is None:
-            raise LinkFailed(
-                "The board cannot be loaded, since its network is not a program; build it with "
-                "--loadable"
-            )
+        plan = self.require_program()
         if len(program) != plan.size:
             raise UsageError(
-                f"The board takes programs of {plan.size:,} bytes, not of {len(program):,}"
+                f"The board takes programs of {plan.size:,} bytes, but that of {name} has "
+                f"{len(program):,}; compile it for the board's shape"
+            )
+        for told, ours in self._other_sizes(network):
+            raise UsageError(
+                f"The board has {told}, but {name} has {ours}; build {name} for the board"
             )
         self._class_names = ()
-        self._ask(Command.LOAD, 0, bytes.fromhex(digest) + program)
+        self._ask(Command.LOAD, 0, bytes.fromhex(network.digest) + program)
         self.identity = self._identify()
-        now = self.identity.program
-        if now is None or not now.loaded or self.identity.network != digest:
-            raise LinkFailed("The board did not keep what it was loaded with; load it again")
+        self.check_network(network, name)
 
     def counters(self) -> Counters:
         """Ask what the board has done since it was reset."""

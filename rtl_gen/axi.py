@@ -5,18 +5,10 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from sbnn_hw.design import Design
+from sbnn_hw.rtl_gen.engines.store import LOADING
 from sbnn_hw.rtl_gen.streams import Widen
 
-__all__ = ["AxiStream", "Boxed", "program_signature"]
-
-
-def program_signature():
-    """Return the signature of what brings a program, from its source.
-
-    :py:`reset` stops the network, which forgets all images, and the next byte is the first of a
-    program.
-    """
-    return wiring.Signature({"reset": Out(1), "valid": Out(1), "byte": Out(8)})
+__all__ = ["AxiStream", "Boxed"]
 
 
 def axi_stream(width):
@@ -49,7 +41,7 @@ class Boxed(wiring.Component):
         }
         self._loadable = design.program is not None
         if self._loadable:
-            members["program"] = In(program_signature())
+            members["program"] = In(LOADING)
         super().__init__(members)
 
     def elaborate(self, platform):
