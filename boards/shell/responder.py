@@ -80,14 +80,10 @@ def add_responder(m, wire, identity, listener, speaker, collector, loader=None):
     kept = collector.byte_at(m, speaker.index, named)
     m.d.comb += speaker.byte.eq(Mux(named | (reply == Answer.RESULTS), kept, said[:8]))
     if loader is not None:
-        # An identity that is said while a load begins has half a digest.
-        steady = Signal()
-        with m.If(begin):
-            m.d.sync += steady.eq(1)
-        with m.If(~loader.loaded):
-            m.d.sync += steady.eq(0)
+        # An identity that is said while a digest comes may have half of it. It then says as well
+        # that nothing is loaded: a program takes longer than the rest of an identity.
         with m.If(named & (speaker.index == LOADED_AT)):
-            m.d.comb += speaker.byte.eq(steady)
+            m.d.comb += speaker.byte.eq(loader.loaded)
     spoken = Signal.like(speaker.index)
     m.d.sync += spoken.eq(speaker.index)
     with m.If(~speaker.idle & (spoken != speaker.index)):

@@ -32,8 +32,9 @@ def shape_of(folder: Path) -> Shape:
     return shape
 
 
-def find_shape(board: Link, builds: Path = BUILDS) -> Shape:
+def find_shape(board: Link, builds: Path | None = None) -> Shape:
     """Return the shape of a board: of the builds below a folder, the one that the board is of."""
+    builds = BUILDS if builds is None else builds
     plan = board.require_program()
     for path in sorted(builds.glob(f"*/{DESCRIPTION}")):
         if _shape_in(path) == plan.shape:
