@@ -20,7 +20,7 @@ from sbnn_hw.boards.protocol import (
 )
 from sbnn_hw.errors import LinkFailed
 
-__all__ = ["Conversation", "Port", "Sent"]
+__all__ = ["Conversation", "NoProgram", "Port", "Sent"]
 
 # Times in a row that images are given up, and no sign of life between, before all others are.
 _SILENT = 2
@@ -30,6 +30,16 @@ _NEVER_QUIET = 5.0
 
 # A line that says nothing may be slow, but not slower than this many times what was measured.
 _SLOWER = 8
+
+
+class NoProgram(LinkFailed):
+    """A board that classifies nothing until it is loaded."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The board has no program, since its last load did not finish; load one with "
+            "`sbnn-hw load`"
+        )
 
 
 class Port(Protocol):
@@ -167,6 +177,8 @@ class Conversation:
             blamed = self._blame(waiting, answer)
             if answer is not None:
                 lost = 0
+                if answer.payload == bytes([Reason.PROGRAM]):
+                    raise NoProgram
             # Something went wrong: let the board become quiet, then say all that is open again,
             # in smaller pieces.
             self.settle(2 if waiting[0].tries > 2 else 1)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sbnn_hw.boards.clocks import BAUD_RATES
-from sbnn_hw.boards.conversation import Conversation, Port, Sent
+from sbnn_hw.boards.conversation import Conversation, NoProgram, Port, Sent
 from sbnn_hw.boards.protocol import (
     IDENTITY_BYTES,
     VERSION,
@@ -20,6 +20,7 @@ from sbnn_hw.boards.protocol import (
     Counters,
     Identity,
     OtherVersion,
+    Program,
     Wire,
 )
 from sbnn_hw.design import OutputStream
@@ -115,27 +116,77 @@ class Link:
 
     def check_network(self, network: Network, name: str) -> None:
         """Make sure that the board holds this network, and that all it says of itself fits it."""
+        program = self.identity.program
+        if program is not None and not program.loaded:
+            raise NoProgram
         if self.identity.network != network.digest:
+            cure = f"build {name} and load it" if program is None else "load it (`sbnn-hw load`)"
             raise LinkFailed(
                 f"The board has another network ({self.identity.network[:12]}…) than {name} "
-                f"({network.digest[:12]}…); build {name} and load it"
+                f"({network.digest[:12]}…); {cure}"
             )
+        for told, ours in self._other_sizes(network):
+            raise LinkFailed(
+                f"The board says that it has {name}, but it reports {told}, not {ours}; build "
+                f"{name} again and load the result"
+            )
+        self._class_names = tuple(map(network.class_name, range(network.classes)))
+
+    def _other_sizes(self, network: Network) -> Iterator[tuple[str, int | str]]:
+        """Yield what the board reports otherwise than a network has it, and what that has."""
         wire = self._wire
         scores = network.edge_from(len(network.stages) - 1).bits
+        # A board without scores is as good, and so is a plan that has room for longer ones.
+        if not wire.score_bits or (self.identity.program and wire.score_bits > scores):
+            scores = wire.score_bits
         for what, theirs, ours in (
             ("images of {}", _size(wire.shape), _size(network.input.shape)),
             ("{} bits per pixel", wire.value_bits, network.input.bits),
             ("{:,} classes", wire.classes, network.classes),
             ("{} bits per class", wire.index_bits, max(1, (network.classes - 1).bit_length())),
-            # A board without scores is as good.
-            ("{} bits per score", wire.score_bits, scores if wire.score_bits else 0),
+            ("{} bits per score", wire.score_bits, scores),
         ):
             if theirs != ours:
-                raise LinkFailed(
-                    f"The board says that it has {name}, but it reports {what.format(theirs)}, "
-                    f"not {ours}; build {name} again and load the result"
-                )
-        self._class_names = tuple(map(network.class_name, range(network.classes)))
+                yield what.format(theirs), ours
+
+    def require_program(self) -> Program:
+        """Return what the board can be loaded with; refuse one that cannot be."""
+        if self.identity.program is None:
+            raise LinkFailed(
+                "The board cannot be loaded: its network was not built as a program; build it with "
+                "--loadable"
+            )
+        return self.identity.program
+
+    def load(self, network: Network, program: bytes, name: str = "the network") -> None:
+        """Put the program of a network on the board, in place of the one that is there.
+
+        Until it is there the board classifies nothing. If this fails, it stays so, and the same can
+        be tried again.
+
+        Parameters
+        ----------
+        network : Network
+            The network; the board reports its digest from then on.
+        program : bytes
+            Its program for the board's shape, which :func:`sbnn_hw.engine.compile_program` makes.
+        name : str
+            What errors call the network.
+        """
+        plan = self.require_program()
+        if len(program) != plan.size:
+            raise UsageError(
+                f"The board takes programs of {plan.size:,} bytes, but that of {name} has "
+                f"{len(program):,}; compile it for the board's shape"
+            )
+        for told, ours in self._other_sizes(network):
+            raise UsageError(
+                f"The board has {told}, but {name} has {ours}; build {name} for the board"
+            )
+        self._class_names = ()
+        self._ask(Command.LOAD, 0, bytes.fromhex(network.digest) + program)
+        self.identity = self._identify()
+        self.check_network(network, name)
 
     def counters(self) -> Counters:
         """Ask what the board has done since it was reset."""
@@ -213,8 +264,8 @@ class Link:
             yield talk.packet(Command.CLASSIFY, expect, values.tobytes(), first, len(part))
             first += len(part)
 
-    def _ask(self, kind: Command, expect: int) -> bytes:
-        sent = self.conversation.packet(kind, expect)
+    def _ask(self, kind: Command, expect: int, payload: bytes = b"") -> bytes:
+        sent = self.conversation.packet(kind, expect, payload)
         for last, payload in self.conversation.converse(iter([sent])):
             if payload is not None:
                 return payload
@@ -235,8 +286,8 @@ class Link:
             except OtherVersion as error:
                 raise _OtherVersion(
                     f"The board speaks another version of the protocol ({error.version}, while "
-                    f"this release speaks {VERSION}); build its bitstream with this release, or "
-                    "upgrade sbnn-hw"
+                    f"this release speaks 1 to {VERSION}); build its bitstream with this release, "
+                    "or upgrade sbnn-hw"
                 ) from None
             except ValueError as error:
                 raise LinkFailed(f"The port cannot be used: {error}") from None

@@ -21,6 +21,10 @@ A board never answers what did not arrive whole: the check covers the images and
 is refused is answered by :data:`Answer.REFUSED`, if the board is not saying something else just
 then. A packet whose bytes stop coming for :data:`PATIENCE` bits is given up, and after one that
 makes no sense the board listens again only once the line has been quiet for as long.
+
+A board whose network is a program can be loaded with another one: the digest of a network, and the
+bytes of its program. From the first of these bytes to the end of a packet that arrived whole the
+board has no program, and classifies nothing.
 """
 
 import struct
@@ -31,18 +35,22 @@ from enum import IntEnum
 from sbnn_hw.design import Design
 
 __all__ = [
-    "ANSWER", "IDENTITY_BYTES", "IDLE", "OVERHEAD", "PATIENCE", "REQUEST", "VERSION", "Answer",
-    "Command", "Counters", "Identity", "OtherVersion", "Packet", "Parser", "Reason", "Wire",
-    "pack",
+    "ANSWER", "DIGEST_AT", "DIGEST_BYTES", "IDENTITY_BYTES", "IDLE", "LOADED_AT", "MOST_PAYLOAD",
+    "OVERHEAD", "PATIENCE", "REQUEST", "VERSION", "Answer", "Command", "Counters", "Identity",
+    "OtherVersion", "Packet", "Parser", "Program", "Reason", "Wire", "pack",
 ]
 
-#: The version of all that is said here.
-VERSION = 1
+#: The version of all that is said here. A board that cannot be loaded speaks version 1, which is
+#: the same without all that is about programs.
+VERSION = 2
 
 REQUEST, ANSWER = 0xA5, 0x5A
 
 #: Bytes of a packet that are not its payload.
 OVERHEAD = 11
+
+#: The longest payload, in bytes.
+MOST_PAYLOAD = (1 << 24) - 1
 
 #: How long a line is quiet, in bits, before a packet is given up.
 PATIENCE = 4096
@@ -63,6 +71,7 @@ class Command(IntEnum):
     IDENTIFY = 1
     CLASSIFY = 2
     COUNTERS = 3
+    LOAD = 4
 
 
 class Answer(IntEnum):
@@ -71,6 +80,7 @@ class Answer(IntEnum):
     IDENTITY = 0x81
     RESULTS = 0x82
     COUNTS = 0x83
+    LOADED = 0x84
     REFUSED = 0xFF
 
 
@@ -82,6 +92,7 @@ class Reason(IntEnum):
     COMMAND = 3
     SILENCE = 4
     FRAMING = 5
+    PROGRAM = 6
 
     @property
     def words(self) -> str:
@@ -92,6 +103,7 @@ class Reason(IntEnum):
             Reason.COMMAND: "it was not a known command",
             Reason.SILENCE: "it was cut off",
             Reason.FRAMING: "a byte had no stop bit",
+            Reason.PROGRAM: "no program is loaded",
         }[self]
 
 
@@ -204,14 +216,19 @@ class Wire:
     @property
     def batch(self) -> int:
         """The most images in a packet; none where an image is longer than a packet can be."""
-        return min(BATCH, ((1 << 24) - 1) // self.image_bytes)
+        return min(BATCH, MOST_PAYLOAD // self.image_bytes)
 
 
 _IDENTITY = struct.Struct("<4sBBBBHHIIIII32s16s")
+_PROGRAM = struct.Struct("<B8sI")
 _MAGIC = b"SBNN"
 
-#: Bytes of an identity.
-IDENTITY_BYTES = _IDENTITY.size
+#: Bytes of the longest identity; one without a program is shorter.
+IDENTITY_BYTES = _IDENTITY.size + _PROGRAM.size
+
+#: Where in an identity the digest of the network is, how long it is, and where it is said whether
+#: one is loaded.
+DIGEST_AT, DIGEST_BYTES, LOADED_AT = 32, 32, _IDENTITY.size
 
 
 class OtherVersion(ValueError):
@@ -221,15 +238,29 @@ class OtherVersion(ValueError):
     """
 
     def __init__(self, version: int) -> None:
-        super().__init__(f"the board speaks version {version}, but this release speaks {VERSION}")
+        super().__init__(
+            f"the board speaks version {version}, but this release speaks 1 to {VERSION}"
+        )
         self.version = version
+
+
+@dataclass(frozen=True)
+class Program:
+    """What a board can be loaded with."""
+
+    #: Digest of the shape that a program must have, in 16 hexadecimal digits.
+    shape: str
+    #: Bytes of each.
+    size: int
+    #: Whether one is loaded.
+    loaded: bool = True
 
 
 @dataclass(frozen=True)
 class Identity:
     """Who a board is."""
 
-    #: Digest of the network, in hexadecimal digits.
+    #: Digest of the network, in hexadecimal digits; it means nothing if none is loaded.
     network: str
     #: How its images and results look.
     wire: Wire
@@ -240,29 +271,42 @@ class Identity:
     version: str
     #: The most images in a packet.
     batch: int
+    #: The programs that it takes; None if it cannot be loaded.
+    program: Program | None = None
 
     def to_bytes(self) -> bytes:
         """Return the payload of the answer."""
         shape = (*self.wire.shape, 0, 0)[:3]
-        return _IDENTITY.pack(
-            _MAGIC, VERSION, self.wire.value_bits, self.wire.index_bits, self.wire.score_bits,
-            self.wire.classes, self.batch, *shape, self.clock_hz, self.baud_divisor,
-            bytes.fromhex(self.network), self.version.encode()[:16],
+        payload = _IDENTITY.pack(
+            _MAGIC, 1 if self.program is None else VERSION, self.wire.value_bits,
+            self.wire.index_bits, self.wire.score_bits, self.wire.classes, self.batch, *shape,
+            self.clock_hz, self.baud_divisor, bytes.fromhex(self.network),
+            self.version.encode()[:16],
         )
+        if self.program is None:
+            return payload
+        program = self.program
+        return payload + _PROGRAM.pack(program.loaded, bytes.fromhex(program.shape), program.size)
 
     @classmethod
     def from_bytes(cls, payload: bytes) -> "Identity":
         """Read the payload of the answer; ValueError if it is no such thing."""
-        if payload[:4] == _MAGIC and len(payload) > 4 and payload[4] != VERSION:
-            raise OtherVersion(payload[4])
-        if len(payload) != _IDENTITY.size or payload[:4] != _MAGIC:
+        spoken = payload[4] if payload[:4] == _MAGIC and len(payload) > 4 else 0
+        sizes = {1: _IDENTITY.size, VERSION: IDENTITY_BYTES}
+        if payload[:4] == _MAGIC and len(payload) > 4 and spoken not in sizes:
+            raise OtherVersion(spoken)
+        if len(payload) != sizes.get(spoken):
             raise ValueError("the device that answers is not an sbnn-hw board")
         (_, _, value_bits, index_bits, score_bits, classes, batch, height, width, channels,
-         clock_hz, divisor, network, made_by) = _IDENTITY.unpack(payload)
+         clock_hz, divisor, network, made_by) = _IDENTITY.unpack_from(payload)
         shape = (height, width, channels) if width else (height,)
         wire = Wire(shape, value_bits, index_bits, score_bits, classes)
         name = made_by.rstrip(b"\0").decode(errors="replace")
-        return cls(network.hex(), wire, clock_hz, divisor, name, batch)
+        program = None
+        if spoken == VERSION:
+            loaded, plan, size = _PROGRAM.unpack_from(payload, LOADED_AT)
+            program = Program(plan.hex(), size, bool(loaded))
+        return cls(network.hex(), wire, clock_hz, divisor, name, batch, program)
 
 
 _COUNTERS = struct.Struct("<III")

@@ -5,6 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from sbnn_hw.design import Design
+from sbnn_hw.rtl_gen.engines.store import LOADING
 from sbnn_hw.rtl_gen.streams import Widen
 
 __all__ = ["AxiStream", "Boxed"]
@@ -27,18 +28,28 @@ class Boxed(wiring.Component):
     -------
     i, o
         As those of :class:`sbnn_hw.rtl_gen.datapath.Datapath`, the output as plain bits.
+    program
+        Only of a design that can be loaded: the bytes of a program.
     """
 
     def __init__(self, design: Design, module: str = "top") -> None:
         self._module = module
         self.beats = design.input.beats
-        super().__init__({
+        members = {
             "i": In(stream.Signature(design.input.width)),
             "o": Out(stream.Signature(design.output.width)),
-        })
+        }
+        self._loadable = design.program is not None
+        if self._loadable:
+            members["program"] = In(LOADING)
+        super().__init__(members)
 
     def elaborate(self, platform):
-        return Instance(self._module,
+        program = {}
+        if self._loadable:
+            program = {f"i_program__{name}": getattr(self.program, name)
+                       for name in ("reset", "valid", "byte")}
+        return Instance(self._module, **program,
             i_clk=ClockSignal(), i_rst=ResetSignal(),
             i_i__payload=self.i.payload, i_i__valid=self.i.valid, o_i__ready=self.i.ready,
             o_o__payload=self.o.payload, o_o__valid=self.o.valid, i_o__ready=self.o.ready)

@@ -6,7 +6,14 @@ from dataclasses import asdict
 import numpy as np
 
 from sbnn_hw.cost.cost import Cost
-from sbnn_hw.design import Design, InputStream, OutputStream, QueueDesign, StageDesign
+from sbnn_hw.design import (
+    Design,
+    InputStream,
+    OutputStream,
+    ProgramPort,
+    QueueDesign,
+    StageDesign,
+)
 from sbnn_hw.netlist import INPUT, Network
 from sbnn_hw.rtl_gen.engines.outline import AHEAD, describe_engine
 from sbnn_hw.rtl_gen.lower import Lowered, lower
@@ -49,7 +56,15 @@ def describe(network: Network, lowered: Lowered, options: Options) -> Design:
         latency=lowered.latency,
         interval=lowered.interval,
         stages=tuple(_describe_stages(network, lowered, options)),
+        program=_describe_program(lowered),
     )
+
+
+def _describe_program(lowered: Lowered) -> ProgramPort | None:
+    if lowered.engine is None or not lowered.engine.shape.loadable:
+        return None
+    shape = lowered.engine.shape
+    return ProgramPort(shape.program_bytes, shape.short_digest)
 
 
 def describe_output(network: Network, lowered: Lowered, options: Options) -> OutputStream:

@@ -36,6 +36,7 @@ COMMANDS = {
     "build": "build for a board: fold, generate, simulate, synthesise, bitstream, report",
     "boards": "list the supported boards",
     "run": "classify images on a board",
+    "load": "put another network on a running board that was built to be loaded",
     "serve": "simulate the board of a build behind a pseudo-terminal",
     "info": "show a model's layers, connections and binary operations",
     "bench": "measure all models: accuracy, agreement, LUTs, speed; compare with dense and "

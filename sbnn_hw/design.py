@@ -5,6 +5,7 @@ read it, and none of them guesses from kinds of stages or names of signals.
 """
 
 import json
+import re
 import types
 from dataclasses import asdict, dataclass, is_dataclass
 from math import prod
@@ -20,6 +21,7 @@ __all__ = [
     "Design",
     "InputStream",
     "OutputStream",
+    "ProgramPort",
     "QueueDesign",
     "StageDesign",
     "load_design",
@@ -60,6 +62,18 @@ class OutputStream:
     def __post_init__(self) -> None:
         if self.width != self.index_bits + self.classes * self.score_bits:
             raise ValueError("widths of the output do not add up")
+
+
+@dataclass(frozen=True)
+class ProgramPort:
+    """What brings a program into a design, in place of the one that it was built with."""
+
+    bytes: int  # Bytes that make a program.
+    shape: str  # Digest of the shape that a program must have, in 16 hexadecimal digits.
+
+    def __post_init__(self) -> None:
+        if self.bytes < 1 or not re.fullmatch("[0-9a-f]{16}", self.shape):
+            raise ValueError("the program does not add up")
 
 
 @dataclass(frozen=True)
@@ -131,6 +145,7 @@ class Design:
     latency: int  # Cycles from the first word of an image to its result, for an image by itself.
     interval: int  # Cycles from one result to the next.
     stages: tuple[StageDesign, ...]  # The stages of the netlist, in order.
+    program: ProgramPort | None = None  # There is none where programs cannot be loaded.
 
     def __post_init__(self) -> None:
         if self.options.get("family") not in FAMILIES:
@@ -184,6 +199,8 @@ def load_design(path: Path) -> Design:
 
 def _read(kind: Any, plain: Any, path: str) -> Any:
     """Return a value of a kind made of plain ones; all must be there, and nothing else."""
+    if isinstance(kind, types.UnionType) and isinstance(plain, dict):
+        kind = get_args(kind)[0]
     if is_dataclass(kind) and isinstance(plain, dict):
         inner = get_type_hints(kind)
         for key in [*inner, *plain]:

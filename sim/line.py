@@ -84,10 +84,14 @@ _CALLS: Calls = {
 
 
 def _probes(design: Design) -> tuple[Probe, ...]:
-    """Return what goes into the network and comes out of it, and what its stages hand on."""
+    """Return what goes into the network and comes out of it, and what its stages hand on.
+
+    Last comes what makes the network forget all images, if it can be loaded.
+    """
     ends = tuple(Probe(f" {name}", (f"{name}__valid", f"{name}__ready")) for name in "io")
     stages = (Probe(stage.name, stage.strobes) for stage in design.stages if stage.strobes)
-    return (*ends, *stages)
+    resets = (Probe(" reset", ("program__reset",)),) if design.program else ()
+    return (*ends, *stages, *resets)
 
 
 class Line:
@@ -111,6 +115,8 @@ class Line:
         self._design, self._probes = design.to_dict(), _probes(design)
         # What went into the network and came out of it, and the last cycle in which that changed.
         self._moved, self._moved_at = (0, 0), 0
+        # Cycles in which it was reset, and what had gone in and come out by then.
+        self._resets, self._forgotten = 0, (0, 0)
 
     def close(self) -> None:
         """End the simulation."""
@@ -148,9 +154,14 @@ class Line:
     def _watch(self) -> None:
         """Raise an error if the network owes a result and nothing has moved for too long."""
         taken, given = (self._calls.line_count(self._handle, n) for n in range(2))
+        if self._design["program"] is not None:
+            resets = self._calls.line_count(self._handle, len(self._probes) - 1)
+            if resets != self._resets:
+                self._resets, self._forgotten = resets, (taken, given)
         if (taken, given) != self._moved:
             self._moved, self._moved_at = (taken, given), self.cycles
             return
+        taken, given = taken - self._forgotten[0], given - self._forgotten[1]
         whole, more = divmod(taken, self._design["input"]["beats"])
         # A result may have to wait for the rest of an image that has begun.
         owed = whole - bool(more) > given
@@ -159,6 +170,8 @@ class Line:
             return
         counts, waiting = {}, set()
         for number, probe in enumerate(self._probes[2:], 2):
+            if probe.name == " reset":
+                continue
             counts[probe.name] = self._calls.line_count(self._handle, number)
             if self._calls.line_waits(self._handle, number):
                 waiting.add(probe.name)

@@ -17,6 +17,7 @@ SANITIZED = (*C99, "-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-r
 
 OK, PORT, NO_ANSWER, SILENT, NEVER_QUIET, NO_BOARD, VERSION = 0, -1, -2, -3, -4, -5, -6
 NETWORK, GEOMETRY, ANSWER, ROOM, VALUE, SCORES, REFUSED = -7, -8, -9, -10, -11, -12, -256
+FIXED, SHAPE, PROGRAM, LOAD = -16, -17, -18, -19
 
 
 def compile_c(out, *arguments, compiler=None):
@@ -54,6 +55,9 @@ class BoardFields(ctypes.Structure):
         ("model", Model),
         *((name, c_uint32) for name in ("clock_hz", "clocks_per_bit")),
         ("made_by", c_char * 17),
+        ("shape", c_uint8 * 8),
+        ("program_bytes", c_uint32),
+        ("loaded", c_int),
         *((name, c_uint32) for name in ("image_bytes", "result_bytes", "batch")),
         *((name, c_uint32) for name in ("retries", "failed")),
         ("port", PortFields),
@@ -84,6 +88,7 @@ def load_driver(folder, edit=()):
         *(POINTER(BoardFields), ctypes.c_void_p, c_size_t, c_size_t),
         *(POINTER(c_int32), POINTER(c_int32), c_size_t),
     )
+    library.sbnn_load.argtypes = (POINTER(BoardFields), ctypes.c_char_p, c_size_t)
     library.sbnn_check.argtypes = (POINTER(BoardFields), POINTER(Model))
     library.sbnn_error_text.restype = ctypes.c_char_p
     return library
@@ -132,6 +137,9 @@ class Board:
         counters = Counters()
         status = self.library.sbnn_count(ctypes.byref(self.fields), ctypes.byref(counters))
         return self._ended(status), counters
+
+    def load(self, file):
+        return self._ended(self.library.sbnn_load(ctypes.byref(self.fields), file, len(file)))
 
     def classify(self, pixels, classes=0, each=None):
         """Return the status, classes and scores; ``classes`` is how many there are scores of."""

@@ -164,11 +164,15 @@ def make_spi_rig(network, *, edit=(), **options):
         text, found = re.subn(pattern, fault, text)
         assert found, f"nothing is like {pattern}"
     sources = {"primitives.v": primitives(), "top.v": made.verilog, "shell.v": text}
+    return SpiRig(network, made.design, made.verilog, compile_master(sources))
+
+
+def compile_master(sources):
+    """Compile a board's Verilog to a library for :class:`Master`."""
     texts = {
         "sbnn_bench.v": _BENCH,
         "sbnn_bench.vlt": quiet_about(sources),
         "cpp/design.h": '#include "Vdesign.h"\n',
         "cpp/spi_master.cpp": (ROOT / "tests/spi_master.cpp").read_text(),
     }
-    library = compile_once(sources, texts, many=True, progress=None)
-    return SpiRig(network, made.design, made.verilog, library)
+    return compile_once(sources, texts, many=True, progress=None)

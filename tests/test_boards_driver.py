@@ -225,7 +225,7 @@ def test_another_version_of_the_protocol_is_told_as_such(length, monkeypatch):
     with pytest.raises(LinkFailed) as caught, open_board("/dev/x", timeout=0.02):
         pass
     assert str(caught.value) == (
-        "The board speaks another version of the protocol (7, while this release speaks 1); "
+        "The board speaks another version of the protocol (7, while this release speaks 1 to 2); "
         "build its bitstream with this release, or upgrade sbnn-hw"
     )
     # It is there: no other rate needs to be tried.

@@ -71,7 +71,7 @@ def test_identity_comes_back_as_it_was():
         (bytes(80), "the device that answers is not an sbnn-hw board"),
         (
             b"SBNN\x07" + Identity("00" * 32, WIRE, 1, 8, "", 1).to_bytes()[5:],
-            "the board speaks version 7, but this release speaks 1",
+            "the board speaks version 7, but this release speaks 1 to 2",
         ),
     ],
 )

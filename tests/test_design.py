@@ -14,6 +14,7 @@ from sbnn_hw.design import (
     Design,
     InputStream,
     OutputStream,
+    ProgramPort,
     QueueDesign,
     StageDesign,
     load_design,
@@ -49,6 +50,7 @@ DESIGN = Design(
     latency=9,
     interval=4,
     stages=(HIDDEN, LAST),
+    program=ProgramPort(300, "0123456789abcdef"),
 )
 
 
@@ -63,7 +65,7 @@ def test_is_read_as_it_was_written(path):
     assert (DESIGN.cost.tables, DESIGN.cost.blocks, DESIGN.family) == (14, 1.0, "xc7")
 
 
-@pytest.mark.parametrize("text", ["[" * 100_000, '{"schema": 4, "latency": ' + "9" * 30 + "}"])
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"schema": 5, "latency": ' + "9" * 30 + "}"])
 def test_what_is_deep_or_beyond_bounds_is_damaged(path, text):
     path.write_text(text)
     with pytest.raises(ModelRejected, match=r"is damaged \(.*\); generate the design again$"):
@@ -73,7 +75,7 @@ def test_what_is_deep_or_beyond_bounds_is_damaged(path, text):
 def test_begins_with_its_form(path):
     assert next(iter(json.loads(DESIGN.to_json()).items())) == ("schema", SCHEMA)
     path.write_text(json.dumps(DESIGN.to_dict() | {"schema": 1}))
-    said = f"The design in {path.parent} has form 1, but this release reads 4; generate it again"
+    said = f"The design in {path.parent} has form 1, but this release reads 5; generate it again"
     with pytest.raises(ModelRejected, match=f"^{re.escape(said)}$"):
         load_design(path)
 
@@ -116,6 +118,9 @@ def test_a_wrong_type_is_found_wherever_it_is(path, value):
         # A stage need not be one that can be looked into.
         if where == ("schema",) or (where[-1] == "payload" and value is None):
             continue
+        # A design need not be one that can be loaded.
+        if where == ("program",) and value is None:
+            continue
         # Blocks have halves.
         if where[-1] == "blocks" and value == 1.5:
             continue
@@ -144,6 +149,9 @@ def test_a_wrong_type_is_found_wherever_it_is(path, value):
         (("output", "colour"), 1, "output.colour is unknown"),
         (("latency",), -1, "latency must not be -1"),
         (("stages",), {}, "stages must not be {}"),
+        (("program", "bytes"), 0, "the program does not add up"),
+        (("program", "shape"), "0123", "the program does not add up"),
+        (("program",), 7, "program must not be 7"),
     ],
 )
 def test_what_does_not_add_up_is_one_sentence(path, where, value, said):
@@ -156,7 +164,7 @@ def test_what_does_not_add_up_is_one_sentence(path, where, value, said):
         load_design(path)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "2", "{}", '{"schema": 4}', "\udcff"])
+@pytest.mark.parametrize("text", ["", "{", "[]", "2", "{}", '{"schema": 5}', "\udcff"])
 def test_what_is_no_design_is_damaged(path, text):
     path.write_bytes(text.encode(errors="surrogateescape"))
     with pytest.raises(ModelRejected, match="is damaged"):

@@ -16,11 +16,16 @@ enum {
     IDENTIFY = 0x01,
     CLASSIFY = 0x02,
     COUNTERS = 0x03,
+    LOAD = 0x04,
     REFUSED = 0xFF,
 
-    /* Start, kind, number, length; identity; counts. */
+    /* A reason to refuse: no program is loaded. */
+    NO_PROGRAM = 6,
+
+    /* Start, kind, number, length; identity, and what one of version 2 has behind it; counts. */
     HEAD_BYTES = 7,
     IDENTITY_BYTES = 80,
+    PROGRAM_BYTES = 13,
     COUNTS_BYTES = 12,
 
     /* The most images in a packet. */
@@ -75,11 +80,17 @@ const char *sbnn_error_text(int error)
     case SBNN_ERROR_BAUD: return "the port cannot have this baud rate; choose another";
     case SBNN_ERROR_OPEN: return "the port cannot be opened; is this the board's port?";
     case SBNN_ERROR_USED: return "the port is used by another program; wait for it";
+    case SBNN_ERROR_FIXED: return "the board cannot be loaded; build it with --loadable";
+    case SBNN_ERROR_SHAPE: return "the program is for another board; make it for this one's build";
+    case SBNN_ERROR_PROGRAM: return "the board has no program, since its last load did not finish; "
+                                    "load one";
+    case SBNN_ERROR_LOAD: return "the board did not keep what it was loaded with; load it again";
     case SBNN_ERROR_REFUSED - 1: return "the board refused a packet: its checksum was wrong";
     case SBNN_ERROR_REFUSED - 2: return "the board refused a packet: its length was wrong";
     case SBNN_ERROR_REFUSED - 3: return "the board refused a packet: it was not a known command";
     case SBNN_ERROR_REFUSED - 4: return "the board refused a packet: it was cut off";
     case SBNN_ERROR_REFUSED - 5: return "the board refused a packet: a byte had no stop bit";
+    case SBNN_ERROR_REFUSED - 6: return "the board refused a packet: no program is loaded";
     default: return error <= SBNN_ERROR_REFUSED ? "the board refused a packet" : "unknown error";
     }
 }
@@ -260,13 +271,14 @@ static int ask_once(sbnn_board *board, uint8_t kind, const uint8_t *payload, siz
     }
 }
 
-/* Send a packet without a payload until it is answered. */
-static int ask(sbnn_board *board, uint8_t kind, size_t expect, packet *answer)
+/* Send a packet until it is answered. */
+static int ask(sbnn_board *board, uint8_t kind, const uint8_t *payload, size_t length,
+               size_t expect, packet *answer)
 {
     uint32_t tries;
     int status;
     for (tries = 1;; tries++) {
-        status = ask_once(board, kind, NULL, 0, expect, answer);
+        status = ask_once(board, kind, payload, length, expect, answer);
         if (status == SBNN_OK || status == SBNN_ERROR_PORT || tries >= board->tries)
             return status;
         board->retries++;
@@ -293,9 +305,11 @@ static int believe(sbnn_board *board, const packet *answer)
     uint64_t image, result;
     uint32_t batch;
 
-    if (answer->length > 4 && memcmp(said, "SBNN", 4) == 0 && said[4] != SBNN_VERSION)
+    if (answer->length < 5 || memcmp(said, "SBNN", 4) != 0)
+        return SBNN_ERROR_NO_BOARD;
+    if (said[4] != 1 && said[4] != SBNN_VERSION)
         return SBNN_ERROR_VERSION;
-    if (answer->length != IDENTITY_BYTES || memcmp(said, "SBNN", 4) != 0)
+    if (answer->length != IDENTITY_BYTES + (said[4] == 1 ? 0 : PROGRAM_BYTES))
         return SBNN_ERROR_NO_BOARD;
     model->value_bits = said[5];
     model->index_bits = said[6];
@@ -310,6 +324,13 @@ static int believe(sbnn_board *board, const packet *answer)
     memcpy(model->network, said + 32, sizeof model->network);
     memcpy(board->made_by, said + 64, sizeof board->made_by - 1);
     board->made_by[sizeof board->made_by - 1] = '\0';
+    board->loaded = 1;
+    board->program_bytes = 0;
+    if (said[4] != 1) {
+        board->loaded = said[80] != 0;
+        memcpy(board->shape, said + 81, sizeof board->shape);
+        board->program_bytes = get32(said + 89);
+    }
 
     /* Step by step: products of what a board says need not fit anywhere. */
     if (model->value_bits < 1 || model->value_bits > 32 || model->index_bits < 1
@@ -344,7 +365,8 @@ int sbnn_identify(sbnn_board *board)
     if (board->room < SBNN_LEAST_BUFFER || board->buffer == NULL)
         return SBNN_ERROR_ROOM;
     if ((status = settle(board, 1)) != SBNN_OK
-        || (status = ask(board, IDENTIFY, IDENTITY_BYTES, &answer)) != SBNN_OK)
+        || (status = ask(board, IDENTIFY, NULL, 0, IDENTITY_BYTES + PROGRAM_BYTES, &answer))
+               != SBNN_OK)
         return status;
     return believe(board, &answer);
 }
@@ -352,6 +374,8 @@ int sbnn_identify(sbnn_board *board)
 int sbnn_check(const sbnn_board *board, const sbnn_model *model)
 {
     const sbnn_model *said = &board->model;
+    if (!board->loaded)
+        return SBNN_ERROR_PROGRAM;
     if (memcmp(said->network, model->network, sizeof said->network) != 0)
         return SBNN_ERROR_NETWORK;
     if (said->height != model->height || said->width != model->width
@@ -362,6 +386,29 @@ int sbnn_check(const sbnn_board *board, const sbnn_model *model)
     return SBNN_OK;
 }
 
+int sbnn_load(sbnn_board *board, const uint8_t *file, size_t size)
+{
+    const uint8_t *payload;
+    packet answer;
+    int status;
+
+    if (board->batch == 0)
+        return SBNN_ERROR_NO_BOARD;
+    if (board->program_bytes == 0)
+        return SBNN_ERROR_FIXED;
+    if (size < sizeof board->shape + sizeof board->model.network
+        || size - sizeof board->shape - sizeof board->model.network != board->program_bytes
+        || memcmp(file, board->shape, sizeof board->shape) != 0)
+        return SBNN_ERROR_SHAPE;
+    payload = file + sizeof board->shape;
+    if ((status = ask(board, LOAD, payload, size - sizeof board->shape, 0, &answer)) != SBNN_OK
+        || (status = sbnn_identify(board)) != SBNN_OK)
+        return status;
+    if (!board->loaded || memcmp(board->model.network, payload, sizeof board->model.network) != 0)
+        return SBNN_ERROR_LOAD;
+    return SBNN_OK;
+}
+
 int sbnn_count(sbnn_board *board, sbnn_counters *counters)
 {
     packet answer;
@@ -369,7 +416,7 @@ int sbnn_count(sbnn_board *board, sbnn_counters *counters)
 
     if (board->batch == 0)
         return SBNN_ERROR_NO_BOARD;
-    if ((status = ask(board, COUNTERS, COUNTS_BYTES, &answer)) != SBNN_OK)
+    if ((status = ask(board, COUNTERS, NULL, 0, COUNTS_BYTES, &answer)) != SBNN_OK)
         return status;
     counters->images = get32(answer.payload);
     counters->busy_cycles = get32(answer.payload + 4);
@@ -458,6 +505,11 @@ int sbnn_classify(sbnn_board *board, const uint8_t *images, size_t image_bytes, 
                           now * (size_t)board->result_bytes, &answer);
         if (status == SBNN_ERROR_PORT)
             return status;
+        /* It will not have one the next time either. */
+        if (status == SBNN_ERROR_REFUSED - NO_PROGRAM) {
+            board->failed += (uint32_t)(count - first);
+            return SBNN_ERROR_PROGRAM;
+        }
         if (status != SBNN_ERROR_NO_ANSWER)
             silent = 0;
         if (status == SBNN_OK)

@@ -41,12 +41,12 @@
 extern "C" {
 #endif
 
-/* The version of the protocol. */
-#define SBNN_VERSION 1
+/* The version of the protocol. A board that cannot be loaded speaks version 1. */
+#define SBNN_VERSION 2
 
 /* The bytes of a packet that are not its payload, and the smallest buffer: for an identity. */
 #define SBNN_OVERHEAD 11
-#define SBNN_LEAST_BUFFER (80 + SBNN_OVERHEAD)
+#define SBNN_LEAST_BUFFER (93 + SBNN_OVERHEAD)
 
 /* On SPI: what either side sends when it has nothing to say. No packet starts with it. */
 #define SBNN_IDLE 0xFF
@@ -74,6 +74,12 @@ enum {
     SBNN_ERROR_BAUD = -13,
     SBNN_ERROR_OPEN = -14,
     SBNN_ERROR_USED = -15,
+    /* The board cannot be loaded; or it takes programs of another shape or size. */
+    SBNN_ERROR_FIXED = -16,
+    SBNN_ERROR_SHAPE = -17,
+    /* It has no program, since a load did not finish; or another one than it was loaded with. */
+    SBNN_ERROR_PROGRAM = -18,
+    SBNN_ERROR_LOAD = -19,
     /* The board refused a packet; its reason is taken away from this. */
     SBNN_ERROR_REFUSED = -256
 };
@@ -122,6 +128,11 @@ typedef struct {
     sbnn_model model;
     uint32_t clock_hz, clocks_per_bit;
     char made_by[17];
+    /* The digest of the shape that its programs must have, and their bytes: 0 if it cannot be
+     * loaded. Whether one is loaded; where it is not, the network's digest means nothing. */
+    uint8_t shape[8];
+    uint32_t program_bytes;
+    int loaded;
     /* Bytes of an image and of a result; the most images in a packet that the buffer is good for. */
     uint32_t image_bytes, result_bytes;
     uint32_t batch;
@@ -155,6 +166,11 @@ int sbnn_check(const sbnn_board *board, const sbnn_model *model);
  * not; those have the class -1, and their scores are untouched. */
 int sbnn_classify(sbnn_board *board, const uint8_t *images, size_t image_bytes, size_t count,
                   int32_t *classes, int32_t *scores, size_t scores_each);
+
+/* Put a program on the board, in place of the one that is there: the file that `sbnn-hw load --out`
+ * writes, which has the digests of its shape and of its network in front. Until it is there the
+ * board classifies nothing. If this fails, it stays so, and the same can be tried again. */
+int sbnn_load(sbnn_board *board, const uint8_t *file, size_t size);
 
 /* Ask what the board has done. */
 int sbnn_count(sbnn_board *board, sbnn_counters *counters);

@@ -3,6 +3,9 @@
 from amaranth import *
 from amaranth.lib import memory
 
+from sbnn_hw.boards.protocol import DIGEST_AT
+from sbnn_hw.boards.shell.loader import drop
+
 __all__ = ["Collector"]
 
 
@@ -14,7 +17,8 @@ class Collector:
     for them, then those of one that was refused meanwhile, then those of the present one.
 
     Its signals belong to the module that it is built into: :py:`waiting` and :py:`forget` are set
-    there, and cleared here. ``identity`` lies in the same memory, behind both halves.
+    there, and cleared here. ``identity`` lies in the same memory, behind both halves. If there is a
+    ``loader``, the digest of what it loads goes there, and without a program nothing is waited for.
     """
 
     def __init__(self, wire, identity):
@@ -41,7 +45,7 @@ class Collector:
         #: The class of the last result that was kept.
         self.shown = Signal(wire.index_bits)
 
-    def add_to(self, m, listener, core):
+    def add_to(self, m, listener, core, loader=None):
         """Build it: ``listener`` says when an image is complete, ``core`` is the network."""
         wire, waiting, needed, side = self._wire, self.waiting, self.needed, self._side
         m.submodules.results = results = self._results
@@ -71,11 +75,13 @@ class Collector:
                     m.d.sync += [waiting.eq(0), kept.eq(0), base.eq(0), side.eq(~side)]
                 with m.Elif(core.o.valid):
                     m.next = "KEEP"
+                drop(m, loader, "IDLE")
             with m.State("KEEP"):
                 m.d.comb += keep.en.eq(1)
                 m.d.sync += offset.eq(offset + 1)
                 with m.If(offset == wire.result_bytes - 1):
                     m.next = "TAKE"
+                drop(m, loader, "IDLE")
             with m.State("TAKE"):
                 m.d.comb += [core.o.ready.eq(1), over.eq(1)]
                 with m.If((vain != 0) & ~(waiting & (kept != needed))):
@@ -86,6 +92,19 @@ class Collector:
                         self.shown.eq(result[:wire.index_bits]),
                     ]
                 m.next = "IDLE"
+        if loader is not None:
+            # What the network has forgotten never comes.
+            with m.If(~loader.loaded):
+                m.d.sync += [
+                    waiting.eq(0), self.forget.eq(0), self.under_way.eq(0), vain.eq(0), kept.eq(0),
+                    base.eq(0),
+                ]
+            with m.If(loader.named):
+                m.d.comb += [
+                    keep.addr.eq(2 * self._half + DIGEST_AT + loader.at),
+                    keep.data.eq(listener.byte),
+                    keep.en.eq(1),
+                ]
 
     def byte_at(self, m, index, named):
         """Return a byte of the half that was filled last, or of the identity, a cycle later."""

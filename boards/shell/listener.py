@@ -4,7 +4,7 @@ from amaranth import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from sbnn_hw.boards.protocol import PATIENCE, REQUEST, Command, Reason
+from sbnn_hw.boards.protocol import DIGEST_BYTES, PATIENCE, REQUEST, Command, Reason
 from sbnn_hw.boards.shell.check import Check
 from sbnn_hw.boards.shell.uart import heard
 
@@ -19,6 +19,7 @@ class Listener(wiring.Component):
 
     ``batch`` is the most images in a packet. A packet has broken off after so much silence, with
     ``divisor`` clocks a bit; or, if there is no divisor, wherever the line says :py:`broken`.
+    ``program`` is the size of a program in bytes; without one, nothing can be loaded.
 
     Members
     -------
@@ -32,11 +33,16 @@ class Listener(wiring.Component):
         A packet is over.
     command, number, images, reason : :py:`Out`
         What it was; :py:`images` that it had, or why it was refused.
+    load : :py:`Out(1)`
+        Only with a program: :py:`byte` is one of a packet that loads.
+    loaded : :py:`In(1)`
+        Only with a program: there is a whole one. Without, images are not given, and refused.
     """
 
-    def __init__(self, image_bytes, batch, divisor):
-        self._image_bytes, self._batch = image_bytes, batch
+    def __init__(self, image_bytes, batch, divisor, program=0):
+        self._image_bytes, self._batch, self._program = image_bytes, batch, program
         self._patience = None if divisor is None else PATIENCE * divisor
+        loads = {"load": Out(1), "loaded": In(1)} if program else {}
         super().__init__({
             "i":        In(heard()),
             "write":    Out(1),
@@ -49,6 +55,7 @@ class Listener(wiring.Component):
             "number":   Out(16),
             "images":   Out(range(batch + 1)),
             "reason":   Out(8),
+            **loads,
         })
 
     def elaborate(self, platform):
@@ -58,7 +65,8 @@ class Listener(wiring.Component):
         head = Signal(48)
         length = head[24:]
         limit = self._image_bytes * self._batch
-        left = Signal(range(max(limit + 1, 7)))
+        load = DIGEST_BYTES + self._program
+        left = Signal(range(max(limit + 1, 7, load + 1 if self._program else 0)))
         quiet = Signal(range((self._patience or 0) + 1))
         silent = Signal()
         m.d.comb += [
@@ -116,6 +124,12 @@ class Listener(wiring.Component):
                         refuse(Reason.LENGTH, "QUIET")
                     with m.Else():
                         m.next = "CHECK"
+                if self._program:
+                    with m.Elif(self.command == Command.LOAD):
+                        with m.If(length != load):
+                            refuse(Reason.LENGTH, "QUIET")
+                        with m.Else():
+                            m.next = "LOAD"
                 with m.Else():
                     refuse(Reason.COMMAND, "QUIET")
             with m.State("PAYLOAD"):
@@ -123,7 +137,7 @@ class Listener(wiring.Component):
                 with m.If(self.i.valid):
                     m.d.comb += [
                         check.valid.eq(1),
-                        self.write.eq(1),
+                        self.write.eq(self.loaded if self._program else 1),
                         self.last.eq(self.index == self._image_bytes - 1),
                     ]
                     m.d.sync += [self.index.eq(self.index + 1), left.eq(left - 1)]
@@ -132,6 +146,15 @@ class Listener(wiring.Component):
                     with m.If(left == 1):
                         m.d.sync += left.eq(4)
                         m.next = "CHECK"
+            if self._program:
+                with m.State("LOAD"):
+                    give_up()
+                    with m.If(self.i.valid):
+                        m.d.comb += [check.valid.eq(1), self.load.eq(1)]
+                        m.d.sync += left.eq(left - 1)
+                        with m.If(left == 1):
+                            m.d.sync += left.eq(4)
+                            m.next = "CHECK"
             with m.State("CHECK"):
                 give_up()
                 with m.If(self.i.valid):
@@ -146,6 +169,9 @@ class Listener(wiring.Component):
                     # Images that are not whole: the packet is, but says nothing.
                     with m.Elif(self.index != 0):
                         refuse(Reason.LENGTH, "HUNT")
+                    if self._program:
+                        with m.Elif((self.command == Command.CLASSIFY) & ~self.loaded):
+                            refuse(Reason.PROGRAM, "HUNT")
                     with m.Else():
                         m.d.comb += self.accepted.eq(1)
                         m.next = "HUNT"

@@ -6,10 +6,18 @@ from amaranth.lib.wiring import Out
 
 from sbnn_hw import __version__
 from sbnn_hw.boards.links import UART, Link
-from sbnn_hw.boards.protocol import OVERHEAD, Identity, Wire
+from sbnn_hw.boards.protocol import (
+    DIGEST_BYTES,
+    MOST_PAYLOAD,
+    OVERHEAD,
+    Identity,
+    Program,
+    Wire,
+)
 from sbnn_hw.boards.shell.collector import Collector
 from sbnn_hw.boards.shell.feeder import add_feeder
 from sbnn_hw.boards.shell.listener import Listener
+from sbnn_hw.boards.shell.loader import Loader
 from sbnn_hw.boards.shell.responder import add_responder
 from sbnn_hw.boards.shell.speaker import Speaker
 from sbnn_hw.boards.shell.spi import add_spi, spi_pins
@@ -31,6 +39,9 @@ class Shell(wiring.Component):
 
     A packet that is complete while the answer before is still being sent is dropped: a host has no
     more than two unanswered, the second of them longer than the answer to the first.
+
+    If the design has a program, another one can be loaded. Images that are under way when that
+    begins are refused, and so are all others until a program is there.
 
     There are ``divisor`` clocks a bit, at least 8; on SPI that many or more. Of the lights the
     first blinks, the others show the lowest bits of the last class.
@@ -68,8 +79,14 @@ class Shell(wiring.Component):
                 f"for images of {wire.image_bytes:,} bytes, are more than the board's shell can "
                 f"handle; build without scores (--no-scores), or for a part (--part)"
             )
+        program = design.program and Program(design.program.shape, design.program.bytes)
+        if program and DIGEST_BYTES + program.size > MOST_PAYLOAD:
+            raise ModelRejected(
+                f"A program of {program.size:,} bytes is too long for the board's packets; build "
+                "without --loadable"
+            )
         self.identity = Identity(design.network, wire, clock_hz, divisor, __version__,
-                                 wire.batch)
+                                 wire.batch, program)
         # Once or twice a second.
         self._blink = max(1, clock_hz.bit_length())
         pins = uart_pins() if link is UART else spi_pins()
@@ -81,7 +98,8 @@ class Shell(wiring.Component):
 
         # On SPI the master says where a packet ends: silence need not be timed.
         silence = self._divisor if self._link is UART else None
-        listener = Listener(wire.image_bytes, wire.batch, silence)
+        program = self.identity.program
+        listener = Listener(wire.image_bytes, wire.batch, silence, program.size if program else 0)
         longest = max(len(identity), wire.batch * wire.result_bytes, 12)
         speaker = Speaker(longest)
         if self._link is UART:
@@ -92,10 +110,13 @@ class Shell(wiring.Component):
         m.submodules.speaker = speaker
         m.submodules.core = core = Boxed(self._design)
 
-        add_feeder(m, wire, listener, core)
+        loader = Loader() if program else None
+        if loader:
+            loader.add_to(m, listener, core)
+        add_feeder(m, wire, listener, core, loader)
         collector = Collector(wire, identity)
-        collector.add_to(m, listener, core)
-        add_responder(m, wire, identity, listener, speaker, collector)
+        collector.add_to(m, listener, core, loader)
+        add_responder(m, wire, identity, listener, speaker, collector, loader)
 
         blink = Signal(self._blink)
         m.d.sync += blink.eq(blink + 1)

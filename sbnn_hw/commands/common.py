@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sbnn_hw.errors import ModelRejected
+from sbnn_hw.errors import ModelRejected, UsageError
 from sbnn_hw.families import FAMILIES, any_of
 
 if TYPE_CHECKING:
@@ -26,8 +26,11 @@ __all__ = [
     "add_family",
     "add_hardware",
     "add_json",
+    "add_line",
     "add_model",
     "add_pixels",
+    "add_port",
+    "check_line",
     "choices_of",
     "data_choices_of",
     "find_data_of",
@@ -58,6 +61,48 @@ def add_pixels(parser: argparse.ArgumentParser) -> None:
         "((p − 128)/128) (default: as the file says, or else the way that brings the graph's "
         "values to −1…1)",
     )
+
+
+def add_port(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
+    """Add the port of a board."""
+    parser.add_argument(
+        "--port",
+        metavar="PORT",
+        required=required,
+        help="serial port of the board, such as /dev/ttyUSB1, or the terminal that `sbnn-hw "
+        "serve` prints",
+    )
+
+
+def add_line(parser: argparse.ArgumentParser) -> None:
+    """Add how a board is talked to."""
+    parser.add_argument(
+        "--baud", metavar="RATE", type=int, help="baud rate (default: try the usual ones)"
+    )
+    parser.add_argument(
+        "--timeout",
+        metavar="S",
+        type=float,
+        default=1.0,
+        help="seconds to wait for an answer, in addition to the transfer time (default: "
+        "%(default)g)",
+    )
+    parser.add_argument(
+        "--tries",
+        metavar="N",
+        type=int,
+        default=8,
+        help="number of times that a packet is sent before it is given up (default: %(default)s)",
+    )
+
+
+def check_line(args: argparse.Namespace) -> None:
+    """Refuse what :func:`add_line` cannot mean."""
+    for name, value, least in (("Tries", args.tries, 1), ("Baud rate", args.baud, 300)):
+        if value is not None and value < least:
+            raise UsageError(f"{name} must be {least} or more, not {value}")
+    if not 0 < args.timeout <= 3600:
+        raise UsageError(f"Timeout must be above 0 and at most 3600 s, not {args.timeout:g}")
 
 
 def add_data(parser: argparse.ArgumentParser, text: str, *, required: bool = False) -> None:

@@ -10,7 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from sbnn_hw.boards.protocol import Counters
-from sbnn_hw.commands.common import Progress, add_data, add_json, add_model, read_data
+from sbnn_hw.commands.common import (
+    Progress,
+    add_data,
+    add_json,
+    add_line,
+    add_model,
+    add_port,
+    check_line,
+    read_data,
+)
 from sbnn_hw.errors import Disagreement, LinkFailed, UsageError
 from sbnn_hw.images import read_images
 from sbnn_hw.models import open_network
@@ -19,13 +28,7 @@ from sbnn_hw.netlist import Network
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
-    parser.add_argument(
-        "--port",
-        metavar="PORT",
-        required=True,
-        help="serial port of the board, such as /dev/ttyUSB1, or the terminal that `sbnn-hw "
-        "serve` prints",
-    )
+    add_port(parser)
     add_model(parser)
     parser.add_argument("images", metavar="IMAGES", nargs="*", type=Path, help="image files (PNG)")
     add_data(parser, "classify the test images of a data set")
@@ -34,25 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--resize", action="store_true", help="scale image files to the size that the model takes"
     )
     parser.add_argument("--invert", action="store_true", help="swap black and white in image files")
-    parser.add_argument(
-        "--baud", metavar="RATE", type=int, help="baud rate (default: try the usual ones)"
-    )
-    parser.add_argument(
-        "--timeout",
-        metavar="S",
-        type=float,
-        default=1.0,
-        help="seconds to wait for an answer, in addition to the transfer time (default: "
-        "%(default)g)",
-    )
-    parser.add_argument(
-        "--tries",
-        metavar="N",
-        type=int,
-        default=8,
-        help="number of times that a packet is sent before its images are given up (default: "
-        "%(default)s)",
-    )
+    add_line(parser)
     parser.add_argument(
         "--no-check",
         action="store_true",
@@ -67,15 +52,9 @@ def run(args: argparse.Namespace) -> None:
 
     if bool(args.images) == bool(args.data):
         raise UsageError("Name image files, or a data set (--data), and not both")
-    for name, value, least in (
-        ("Count", args.count, 1),
-        ("Tries", args.tries, 1),
-        ("Baud rate", args.baud, 300),
-    ):
-        if value is not None and value < least:
-            raise UsageError(f"{name} must be {least} or more, not {value}")
-    if not 0 < args.timeout <= 3600:
-        raise UsageError(f"Timeout must be above 0 and at most 3600 s, not {args.timeout:g}")
+    if args.count is not None and args.count < 1:
+        raise UsageError(f"Count must be 1 or more, not {args.count}")
+    check_line(args)
     network = open_network(args.model, args.pixels)
     pixels, labels = _load(args, network)
     with open_board(args.port, baud=args.baud, timeout=args.timeout, tries=args.tries) as board:

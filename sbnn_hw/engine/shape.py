@@ -58,6 +58,11 @@ class Shape:
         """SHA-256 over all of it: a program fits no other shape."""
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
 
+    @property
+    def short_digest(self) -> str:
+        """The first 16 digits of it: what a board tells of itself."""
+        return self.digest[:16]
+
     # What comes in
 
     @property
@@ -96,6 +101,11 @@ class Shape:
     def word_bytes(self) -> int:
         """Bytes of a program word as it is loaded."""
         return -(-self.word_bits // 8)
+
+    @property
+    def program_bytes(self) -> int:
+        """Bytes of a program as it is loaded."""
+        return self.depth * self.word_bytes
 
     @property
     def spare_bits(self) -> int:
