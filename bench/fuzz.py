@@ -12,10 +12,12 @@ goes through Verilator too. A run that was stopped goes on where its file of sta
 """
 
 import argparse
+import json
 import math
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from fuzzing.cases import Case
 from fuzzing.faults import FAULTS, planted
@@ -81,6 +83,11 @@ def find(name: str, seed: int, minutes: float, layers: float) -> int:
     return int(not tally.wrong)
 
 
+def tables(results: dict[str, Any]) -> dict[str, str]:
+    """Return the tables in Markdown, by their marks on the page."""
+    return Tally.of(results).tables()
+
+
 def main() -> int:
     """Fuzz, or run one case again, or look for a planted fault."""
     parser = argparse.ArgumentParser(
@@ -104,13 +111,12 @@ def main() -> int:
         return find(args.plant, args.seed or 0, minutes, layers)
     tally = Tally.load(args.state, args.seed, code_digest(*TESTED))
     fuzz(tally, minutes, layers, args.state)
-    tables = tally.tables()
-    print("\n".join(tables.values()))
+    print("\n".join(tally.tables().values()))
     if tally.missed:
         print(f"no network had: {', '.join(tally.missed)}")
     if args.publish:
         tally.save(RESULTS)
-        put(PAGE, tables)
+        put(PAGE, tables(json.loads(RESULTS.read_text(encoding="utf-8"))))
     return int(bool(tally.wrong))
 
 

@@ -1,21 +1,19 @@
 """A case: a random network, and all that is compared of it."""
 
-import tempfile
 import traceback
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from random_networks import random_images
+
 from fuzzing.features import features_of, folded_features
 from fuzzing.folded import check_folded
 from fuzzing.networks import KINDS, random_kind
 from fuzzing.unrolled import check_unrolled, random_options
-from random_networks import random_images
-
 from sbnn_hw.engine.folded import LANES, foldable
 from sbnn_hw.errors import ModelRejected
 from sbnn_hw.netlist import INPUT, Network
@@ -108,7 +106,9 @@ def _values(network: Network, pixels: Array) -> dict[int, Array]:
     return found
 
 
-def _simulate(rng: np.random.Generator, network: Network, pixels: Array) -> Iterator[tuple[str, str]]:
+def _simulate(
+    rng: np.random.Generator, network: Network, pixels: Array
+) -> Iterator[tuple[str, str]]:
     """Yield what Verilator says of the unrolled network, or where there is one of its engine."""
     options = random_options(rng)
     form = "unrolled"

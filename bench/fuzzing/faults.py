@@ -1,7 +1,7 @@
 """Faults to plant in programs, their evaluator and the lowering: the fuzzer must find each."""
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
@@ -79,6 +79,20 @@ def _tap(weigh_taps: Callable[..., Any]) -> Callable[..., Any]:
     return changed
 
 
+def _tie(compare: Callable[..., Any]) -> Callable[..., Any]:
+    def changed(logic: Any, left: Any, right: Any, family: Any) -> Any:
+        return compare(logic, right, left, family) ^ 1
+
+    return changed
+
+
+def _shared(made: Callable[..., Any]) -> Callable[..., Any]:
+    def changed(self: Any, logic: Any, counted: Any, *others: Any) -> None:
+        made(self, logic, counted[1:], *others)
+
+    return changed
+
+
 #: By name: what goes wrong, and what is changed where.
 FAULTS: dict[str, tuple[str, Any, str, Change]] = {
     "escape": ("an escape moves on by one too many", evaluate, "take_steps", _escape),
@@ -88,6 +102,8 @@ FAULTS: dict[str, tuple[str, Any, str, Change]] = {
     "flip": ("flips are ignored", evaluate, "_header", _flip),
     "argmax": ("the last of several maxima wins", evaluate.Evaluated, "__init__", _last),
     "tap": ("a heap has lost a tap", layers, "weigh_taps", _tap),
+    "tie": ("the later class wins a tie in tables", layers, "compare", _tie),
+    "shared": ("q of tables leaves a bit out", layers.SharedSum, "__init__", _shared),
 }
 
 
@@ -95,6 +111,5 @@ FAULTS: dict[str, tuple[str, Any, str, Change]] = {
 def planted(name: str) -> Iterator[None]:
     """Plant a fault for a while."""
     _, where, attribute, change = FAULTS[name]
-    with ExitStack() as stack:
-        stack.enter_context(patch.object(where, attribute, change(getattr(where, attribute))))
+    with patch.object(where, attribute, change(getattr(where, attribute))):
         yield

@@ -48,9 +48,7 @@ def random_chain(rng: Rng) -> Network:
     for _ in range(int(rng.choice(4, p=[0.1, 0.4, 0.3, 0.2]))):
         most, constant = int(rng.choice([24, 24, 24, 200])), rng.random() < 0.3
         neurons = _size(rng, wide)
-        layer = random_linear(
-            rng, builder.edge, neurons, most=most, most_k=8, constant=constant
-        )
+        layer = random_linear(rng, builder.edge, neurons, most=most, most_k=8, constant=constant)
         builder.add(layer)
     builder.add(random_scores(rng, builder.edge, int(rng.choice([1, 2, 2, 3, 5, 10, 17]))))
     return builder.finish()

@@ -2,14 +2,14 @@
 
 import json
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fuzzing.cases import Case, Result
-from fuzzing.features import FEATURES
 from pages import table
 
+from fuzzing.cases import Case, Result
+from fuzzing.features import FEATURES
 from sbnn_hw.files import write_text
 
 __all__ = ["Tally"]
@@ -43,13 +43,18 @@ class Tally:
         if text["code"] != code or seed not in (None, text["seed"]):
             what = "other code" if text["code"] != code else f"seed {text['seed']}"
             raise SystemExit(f"{path} holds a run of {what}; remove it, or name another --state")
+        return cls.of(text)
+
+    @classmethod
+    def of(cls, text: dict[str, Any]) -> "Tally":
+        """Return the tally that plain values tell."""
         counted = ("networks", "layers", "ways", "features")
         return cls(**text | {name: Counter(text[name]) for name in counted})
 
     def save(self, path: Path) -> None:
         """Write the tally, whole or not at all."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_text(path, json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n")
+        write_text(path, json.dumps(vars(self), indent=1, ensure_ascii=False) + "\n")
 
     def next_case(self) -> Case:
         """Return the case that comes next."""
@@ -68,7 +73,7 @@ class Tally:
 
     @property
     def rate(self) -> float:
-        """Layers for each second of a core."""
+        """Layers for each second of a core, without what Verilator and compilers take."""
         return self.layers.total() / max(self.cpu_seconds, 1e-9)
 
     @property
@@ -82,7 +87,8 @@ class Tally:
         total = (
             f"**{self.layers.total():,} layers** of {self.cases:,} random networks, compared in "
             f"{self.ways.total():,} ways, {verilated:,} of them\nin Verilator: "
-            f"**{len(self.wrong):,} mismatches**. A core does {self.rate:.0f} layers a second.\n"
+            f"**{len(self.wrong):,} mismatches**. Compilers and Verilator apart, a core does "
+            f"{self.rate:.0f} layers a second.\n"
         )
         lanes = sorted((n for n in self.features if n.endswith(" lanes")), key=_number)
         names = [*FEATURES, *lanes]

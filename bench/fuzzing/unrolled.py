@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from fuzzing.parts import Bits, run_parts, to_bits, to_numbers
 
+from fuzzing.parts import Bits, run_parts, to_bits, to_numbers
 from sbnn_hw.errors import ModelRejected
 from sbnn_hw.netlist import INPUT, Edge, Network
 from sbnn_hw.rtl_gen.candidate import Arrival, Candidate, Place, candidates_of
