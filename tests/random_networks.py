@@ -47,8 +47,11 @@ def random_xi(rng, most=7):
     return (xi | 1 if k else -2 if xi == -1 else xi), k
 
 
-def with_thresholds(rng, make, edge, neurons):
-    """Make a layer whose thresholds lie within reach, the ends included, most near the middle."""
+def with_thresholds(rng, make, edge, neurons, *, constant=False):
+    """Make a layer whose thresholds lie within reach, the ends included, most near the middle.
+
+    With ``constant``, neurons with taps may fire always, or never.
+    """
     draft = make(np.zeros((1, neurons), np.int64))
     classes = len(draft.borders(edge)) if isinstance(draft, Conv2d) else 1
     draft = make(np.zeros((classes, neurons), np.int64))
@@ -57,21 +60,23 @@ def with_thresholds(rng, make, edge, neurons):
         rng.random(low.shape) < 0.8, rng.normal(0.5, 0.15, low.shape), rng.random(low.shape)
     )
     # A neuron that is constant has no taps; one with taps may be so at some borders alone.
-    least, most = (low, high + 1) if classes > 1 else (np.minimum(low + 1, high), high)
+    free = constant or classes > 1
+    least, most = (low, high + 1) if free else (np.minimum(low + 1, high), high)
     thresholds = np.clip(np.round(low + at * (high + 1 - low)), least, most).astype(np.int64)
     return make(thresholds)
 
 
-def random_linear(rng, edge, neurons):
+def random_linear(rng, edge, neurons, *, most=24, most_k=7, constant=False):
     width = edge.size
-    xi, k = random_xi(rng)
+    xi, k = random_xi(rng, most_k)
     fixed = (
         np.sort(rng.choice(width, width // 8, replace=False)) if xi and rng.random() < 0.4 else []
     )
     free = np.setdiff1d(np.arange(width), fixed)
     taps = random_taps(
-        rng, neurons, width, signed=not xi and rng.random() < 0.5, allowed=[free] * neurons
-    )
+        rng, neurons, width, signed=not xi and rng.random() < 0.5, allowed=[free] * neurons,
+        most=most,
+    )  # fmt: skip
     flips = rng.random(neurons) < 0.4
 
     def make(thresholds):
@@ -84,7 +89,7 @@ def random_linear(rng, edge, neurons):
             fixed=np.asarray(fixed, np.int64),
         )
 
-    return with_thresholds(rng, make, edge, neurons)
+    return with_thresholds(rng, make, edge, neurons, constant=constant)
 
 
 def random_window(rng, height, width, *, pool=False, wild=False):

@@ -228,6 +228,7 @@ def test_noted_numbers_are_still_on_their_page(page):
         ("tabular", "docs/tables.md", "docs/bench/tabular.json"),
         ("cifar_ablation", "docs/cifar_ablation.md", "sbnn_hw/paper/measured.json"),
         ("stream_ablation", "docs/streams.md", "docs/bench/stream_ablation.json"),
+        ("fuzz", "docs/hardware.md", "docs/bench/fuzz.json"),
     ],
 )
 def test_tables_are_those_of_their_results(script, page, results, monkeypatch):

@@ -249,6 +249,7 @@ def sum_bits_of(layer: ChainLayer, unit: int) -> int:
     What comes before the end may wrap.
     """
     # A lane without a neuron must stay negative.
-    low = min([-1 - abs(layer.xi) * layer.most, *layer.low[layer.needed].tolist()])
-    high = max([0, *layer.high[layer.needed].tolist()])
-    return (max(~low, high) << unit - layer.unit).bit_length() + 1
+    scale = unit - layer.unit
+    low = min([-1 - abs(layer.xi) * layer.most, *layer.low[layer.needed].tolist()]) << scale
+    high = max([0, *layer.high[layer.needed].tolist()]) << scale
+    return max(~low, high).bit_length() + 1
