@@ -44,6 +44,10 @@ class Options:
     serial: int = 0
     share: int = 0
     scores: bool = True
+    form: str = "unrolled"
+    lanes: int = 0
+    loadable: bool = False
+    folded: str = ""
 
     def __post_init__(self) -> None:
         find_family(self.family)
