@@ -73,8 +73,10 @@ class _Offer:
         self.size: tuple[Any, ...] = (self.need.luts, self.need.brams)
         if room is not None:
             tables, registers, memory = self.need.shares(room)
-            self.fills = 100 * max(tables / wish.fill, registers / wish.fill,
-                                   memory / wish.memory_fill)  # fmt: skip
+            limits = (wish.fill, wish.fill, wish.memory_fill)
+            pairs = zip((tables, registers, memory), limits, strict=True)
+            # Rounded, since 0.85 is no number that a computer knows.
+            self.fills = round(max(100 * share / limit for share, limit in pairs), 9)
             self.size = (max(tables, registers, memory), self.need.luts)
 
     @property
@@ -92,7 +94,7 @@ def _pick(fitting: Sequence[_Offer], wish: Wish, clock_hz: int, target: Board | 
                 f"No plan reaches {wish.fps:,.10g} images/s on {target.name} at "
                 f"{clock_hz / 1e6:g} MHz; the fastest that fits is {fastest.made.title}, with "
                 f"{clock_hz / fastest.made.interval:,.0f} images/s ({fastest.made.interval:,} "
-                f"cycles an image)"
+                f"cycles per image)"
             )
         return min(enough, key=lambda offer: (offer.size, offer.speed))
     if wish.end == "smallest":
