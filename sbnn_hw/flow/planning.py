@@ -1,6 +1,5 @@
 """The plan of a build: asked for, or given back as a file; the options that generate follow it."""
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from sbnn_hw.boards.clocks import levels_for, plan_clock
@@ -10,6 +9,7 @@ from sbnn_hw.boards.table import Board, Part
 from sbnn_hw.errors import ToolMissing, UsageError
 from sbnn_hw.files import write_text
 from sbnn_hw.flow.plan import Built, Flow, xilinx_toolchain
+from sbnn_hw.flow.steps import code_digest
 from sbnn_hw.planner import PLAN, HardwarePlan, check_plan, choose, read_plan, wired_stages
 
 if TYPE_CHECKING:
@@ -67,11 +67,14 @@ def choose_plan(flow: Flow, built: Built) -> HardwarePlan:
     flow.say("plan", f"{made.title}: {found.why}")
     flow.say("plan", f"{found.images_per_second:,.0f} images/s; {found.pace}")
 
+    text = found.to_json()
+
     def make() -> tuple[Any, list[str]]:
-        write_text(plan.out / PLAN, found.to_json())
+        write_text(plan.out / PLAN, text)
         return {}, [PLAN]
 
-    flow.steps.run("plan", {"plan": found.to_dict(), "options": asdict(found.options)}, make)
+    reads = {"plan": text, "code": code_digest("sbnn_hw.files", alone=(__name__,))}
+    flow.steps.run("plan", reads, make)
     return found
 
 
