@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from sbnn_hw.engine.folded import check_form
 from sbnn_hw.errors import UsageError
 from sbnn_hw.families import find_family
 
@@ -34,6 +35,16 @@ class Options:
         counts each neuron's taps apart.
     scores : bool
         Whether scores are given with the class.
+    form : str
+        ``unrolled``: every connection is a wire. ``gaps``, ``bitmap``: layers are computed in turn
+        by a program in block RAM.
+    lanes : int
+        Of a program: neurons, or in a bitmap inputs, at a time.
+    loadable : bool
+        Whether the program can be written while the hardware runs.
+    folded : str
+        The first stage that a program computes; what comes before is unrolled. Empty: the first
+        from which on that can be.
     """
 
     family: str = "generic"
@@ -62,4 +73,10 @@ class Options:
         if self.levels_per_stage < 1:
             raise UsageError(
                 f"Levels per stage must be 1 or more, not {self.levels_per_stage!r}"
+            )
+        if self.form != "unrolled":
+            check_form(self.form, self.lanes)
+        elif self.lanes or self.loadable or self.folded:
+            raise UsageError(
+                "Lanes, loadable and folded are for programs; use them with --form gaps or bitmap"
             )
