@@ -5,6 +5,8 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from sbnn_hw.netlist import Network
+from sbnn_hw.rtl_gen.engines.place import join_engine
+from sbnn_hw.rtl_gen.engines.store import LOADING
 from sbnn_hw.rtl_gen.island import join
 from sbnn_hw.rtl_gen.lower import Options, lower
 
@@ -24,6 +26,8 @@ class Datapath(wiring.Component):
         significant.
     o : :py:`Out(stream.Signature(data.StructLayout))`
         The number of the class, and the scores in two's complement.
+    program : :py:`In(LOADING)`
+        A program to write, where an engine's can be loaded.
     """
 
     # A network that is refused, or only asked what it would cost, is no oversight.
@@ -37,9 +41,12 @@ class Datapath(wiring.Component):
         if self.options.scores:
             shape["scores"] = data.ArrayLayout(signed(self.lowered.score_bits), network.classes)
         super().__init__({
-            "i": In(stream.Signature(self.lowered.graph.width_in)),
+            "i": In(stream.Signature(self.lowered.width_in)),
             "o": Out(stream.Signature(data.StructLayout(shape))),
+            **({"program": In(LOADING)} if self.options.loadable else {}),
         })
 
     def elaborate(self, platform):
+        if self.lowered.engine is not None:
+            return join_engine(self, self.lowered, self.options)
         return join(self, self.lowered.islands)

@@ -8,6 +8,7 @@ import numpy as np
 
 import sbnn_hw.rtl_gen.stages  # noqa: F401  # enters the hardware of all operations
 from sbnn_hw.cost.cost import Cost
+from sbnn_hw.engine.folded import Folded, fold
 from sbnn_hw.errors import ModelRejected, UsageError, naming
 from sbnn_hw.families import Family, find_family
 from sbnn_hw.netlist import INPUT, Edge, Network, Stage
@@ -54,6 +55,8 @@ class Lowered:
         Cycles from the first of them to the result, if they come in every cycle.
     index_bits, score_bits : int
         Bits of the class's number, and of each score.
+    engine : Folded, optional
+        What computes the stages behind all parts.
     """
 
     chosen: Mapping[str, Candidate]
@@ -63,6 +66,19 @@ class Lowered:
     latency: int
     index_bits: int
     score_bits: int
+    engine: Folded | None = None
+
+    @property
+    def width_in(self) -> int:
+        """Bits of an input."""
+        if self.chosen or self.engine is None:
+            return self.graph.width_in
+        return self.engine.shape.value_bits
+
+    @property
+    def interval(self) -> int:
+        """Cycles between results."""
+        return self.beats if self.engine is None else max(self.beats, self.engine.interval)
 
     @property
     def parts(self) -> dict[str, Part]:
@@ -95,12 +111,23 @@ class Lowered:
 
 def lower(network: Network, options: Options) -> Lowered:
     """Return the parts that compute a network."""
+    if options.form != "unrolled":
+        return _lower_folded(network, options)
     found, cycles = _lower(network, options, CYCLES), CYCLES
     while _meets(network) and found.latency - found.beats > cycles:
         # Queues were sized for fewer images than are on their way at a time.
         cycles = 2 * found.latency
         found = _lower(network, options, cycles)
     return found
+
+
+def _lower_folded(network: Network, options: Options) -> Lowered:
+    """Return an engine that computes a network."""
+    engine = fold(network, form=options.form, lanes=options.lanes, loadable=options.loadable)
+    return Lowered(
+        {}, {}, engine.shape.values, 0, engine.latency, engine.shape.index_bits,
+        engine.shape.score_bits, engine,
+    )
 
 
 def _meets(network: Network) -> bool:

@@ -8,6 +8,7 @@ import numpy as np
 from sbnn_hw.cost.cost import Cost
 from sbnn_hw.design import Design, InputStream, OutputStream, QueueDesign, StageDesign
 from sbnn_hw.netlist import INPUT, Network
+from sbnn_hw.rtl_gen.engines.outline import AHEAD, describe_engine
 from sbnn_hw.rtl_gen.lower import Lowered, lower
 from sbnn_hw.rtl_gen.options import Options
 from sbnn_hw.rtl_gen.parts.accumulate import OVERFLOW, Repeat
@@ -39,14 +40,15 @@ def describe(network: Network, lowered: Lowered, options: Options) -> Design:
         input=InputStream(
             beats=lowered.beats,
             held=lowered.held,
-            width=lowered.graph.width_in,
+            width=lowered.width_in,
             value_bits=network.input.bits,
             shape=tuple(network.input.shape),
+            ahead=0 if lowered.engine is None else AHEAD,
         ),
         output=describe_output(network, lowered, options),
         latency=lowered.latency,
-        interval=lowered.beats,
-        stages=tuple(_describe_stage(network, lowered, n) for n in range(len(network.stages))),
+        interval=lowered.interval,
+        stages=tuple(_describe_stages(network, lowered, options)),
     )
 
 
@@ -59,6 +61,16 @@ def describe_output(network: Network, lowered: Lowered, options: Options) -> Out
         score_bits=score_bits,
         classes=network.classes,
     )
+
+
+def _describe_stages(
+    network: Network, lowered: Lowered, options: Options
+) -> Iterator[StageDesign]:
+    first = len(network.stages) if lowered.engine is None else lowered.engine.first
+    for number in range(first):
+        yield _describe_stage(network, lowered, number)
+    if lowered.engine is not None:
+        yield from describe_engine(network, lowered.engine, options)
 
 
 def _describe_stage(network: Network, lowered: Lowered, number: int) -> StageDesign:

@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 #: The version of the description's form.
-SCHEMA = 4
+SCHEMA = 5
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,8 @@ class InputStream:
     width: int  # Bits of a word.
     value_bits: int  # Bits of each value of an image.
     shape: tuple[int, ...]  # Of an image.
+    # Images that are taken before the one in front of them is done: so many come at no fixed pace.
+    ahead: int = 0
 
     def __post_init__(self) -> None:
         if self.beats * self.width != prod(self.shape) * self.value_bits:
@@ -98,12 +100,21 @@ class StageDesign:
     strobes: tuple[str, ...]
     # The signal of the word, if its values are those that the netlist has for the stage.
     payload: str | None
+    # The number of the netlist's value at each place of the words of an image, where they come in
+    # another order; their count where a place holds none. Empty if they come in order.
+    order: tuple[int, ...] = ()
+    # Where connections are evaluated in turn: signals of one bit, some for each place where that
+    # happens. One connection is evaluated in each cycle in which all signals of a place are 1, and
+    # connections and counted above are those of an image.
+    issues: tuple[tuple[str, ...], ...] = ()
 
     def __post_init__(self) -> None:
         if self.payload is None:
             return
         if not self.strobes or not self.value_bits or self.width % self.value_bits:
             raise ValueError(f"payload of stage {self.name} does not add up")
+        if self.order and len(self.order) * self.value_bits != self.words * self.width:
+            raise ValueError(f"order of stage {self.name} does not add up")
         if any(number >= self.width // self.value_bits for number in self.unread):
             raise ValueError(f"stage {self.name} has no such values as are unread")
 

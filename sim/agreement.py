@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sbnn_hw import bops
-from sbnn_hw.design import Design
+from sbnn_hw.design import Design, StageDesign
 from sbnn_hw.errors import UsageError
 from sbnn_hw.files import write_atomically
 from sbnn_hw.netlist import Network
@@ -248,6 +248,7 @@ def _compile(
             payload = stage.payload if inside else None
             width = stage.width if payload else 0
             probes.append(Probe(stage.name, stage.strobes, payload, width))
+        probes += [Probe(f"{stage.name} {n}", each) for n, each in enumerate(stage.issues)]
     return compile_design(
         {"primitives.v": primitives(), "top.v": verilog},
         in_width=design.input.width,
@@ -315,7 +316,8 @@ def _compare_inside(
         width, bits = stage.width, stage.value_bits
         images = len(values[stage.name])
         # Values of several bits are compared bit by bit.
-        wanted = (values[stage.name][..., None] >> np.arange(bits) & 1).reshape(-1, width)
+        ordered, placed = _in_order(values[stage.name], stage)
+        wanted = (ordered[..., None] >> np.arange(bits) & 1).reshape(-1, width)
         beats = len(wanted) // images
         rows = trace.values[stage.name]
         given = np.unpackbits(rows, axis=1, bitorder="little")[:, :width]
@@ -323,14 +325,18 @@ def _compare_inside(
         differing += abs(len(given) - len(wanted)) * width
         given, wanted = given[: len(wanted)], wanted[: len(given)]
         # What nothing reads need not be built, nor what is made of it.
-        read = np.repeat(~np.isin(np.arange(width // bits), stage.unread), bits)
+        read = np.repeat(~np.isin(np.arange(width // bits), stage.unread), bits) & np.resize(
+            np.repeat(placed, bits).reshape(-1, width), given.shape
+        )
         differs = (given != wanted) & read
-        compared += len(given) * int(read.sum())
+        compared += int(read.sum())
         differing += int(differs.sum())
         if differs.any():
             row, bit = (int(axis[0]) for axis in np.nonzero(differs))
             (image, pixel), neuron = divmod(row, beats), bit // bits
             own = slice(neuron * bits, (neuron + 1) * bits)
+            if stage.order:
+                pixel, neuron = 0, stage.order[pixel * (width // bits) + neuron]
             weights = 1 << np.arange(bits)
             if stage.signed:
                 weights[-1] *= -1
@@ -338,6 +344,16 @@ def _compare_inside(
             found.append(Mismatch(image, stage.name, neuron, pixel, said, meant))
     # The earliest image, and in it the earliest stage: min is stable.
     return compared, differing, min(found, key=lambda each: each.image) if found else None
+
+
+def _in_order(values: Array, stage: StageDesign) -> tuple[Array, npt.NDArray[np.bool_]]:
+    """Return values in the order in which they come, and which of an image's there are."""
+    flat = values.reshape(len(values), -1)
+    if not stage.order:
+        return flat, np.ones(flat.shape[1], bool)
+    order = np.array(stage.order)
+    none = np.zeros((len(flat), 1), flat.dtype)
+    return np.concatenate([flat, none], axis=1)[:, order], order < flat.shape[1]
 
 
 def _locate(
@@ -402,11 +418,16 @@ def _operations(
             continue
         # A stage that nobody can see is not measured.
         handshakes = trace.counts.get(stage.name, 0)
+        done = handshakes * (stage.connections + stage.counted)
+        if stage.issues:
+            # One connection after the other; q is counted once an image.
+            done = sum(trace.counts[f"{stage.name} {n}"] for n in range(len(stage.issues)))
+            done += _ratio(handshakes * stage.counted, stage.words)
         operations[stage.name] = {
             "handshakes": handshakes,
             "connections": stage.connections,
             "shared": stage.counted,
-            "measured": _ratio(handshakes * (stage.connections + stage.counted), images),
+            "measured": _ratio(done, images),
             "static": static[stage.name],
         }
     return operations

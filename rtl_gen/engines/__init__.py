@@ -1,0 +1,1 @@
+"""Engines that compute layers in turn, by programs in block RAM."""

@@ -1,0 +1,37 @@
+"""How a program's memory is cut into banks, so that few blocks hold it."""
+
+from sbnn_hw.engine.shape import bits_for
+from sbnn_hw.families import Family
+
+__all__ = ["bank_sizes", "blocks_of"]
+
+#: Banks that a memory has at most: what is read of them must be chosen among.
+_MOST = 3
+
+#: Words of the smallest bank that others follow.
+_LEAST = 256
+
+
+def bank_sizes(words: int, bits: int, family: Family) -> list[int]:
+    """Return the words of each bank; all but the last are powers of two, and smaller ones follow.
+
+    Yosys takes one shape of blocks for a memory, so that one whose depth is no power of two would
+    waste much of them.
+    """
+    cuts = _cuts(words, 1 << bits_for(words), _MOST)
+    return list(min(cuts, key=lambda sizes: (blocks_of(sizes, bits, family), len(sizes))))
+
+
+def blocks_of(sizes: "list[int] | tuple[int, ...]", bits: int, family: Family) -> float:
+    """Return the blocks that banks take."""
+    return sum(family.memory.blocks(size, bits) for size in sizes)
+
+
+def _cuts(words: int, largest: int, banks: int) -> list[tuple[int, ...]]:
+    """Return ways to cut words into banks, each of which begins at a multiple of its size."""
+    found: list[tuple[int, ...]] = [(words,)] if words <= largest else []
+    size = _LEAST
+    while banks > 1 and size <= min(largest, words - 1):
+        found += [(size, *rest) for rest in _cuts(words - size, size, banks - 1)]
+        size *= 2
+    return found
