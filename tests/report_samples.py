@@ -74,9 +74,15 @@ def sample():
                     form="gaps",
                     lanes=4,
                     cycles=2618,
+                    tables=420,
+                    block_ram=4.5,
                     stages=(
-                        schema.PlannedStage(name="linear0", cycles=1812, tables=300, block_ram=1.5),
-                        schema.PlannedStage(name="scores", cycles=806, tables=120, block_ram=0.5),
+                        schema.PlannedStage(
+                            name="linear0", cycles=1812, tables=None, program_bits=40_000
+                        ),
+                        schema.PlannedStage(
+                            name="scores", cycles=806, tables=None, program_bits=20_000
+                        ),
                     ),
                 ),
             ),

@@ -23,15 +23,18 @@ CLOCK = 100_000_000
 
 def engine(lanes, cycles, tables, blocks, form="gaps", options=ASKED):
     """Return an arrangement of one engine, half of whose cycles are in each of two layers."""
-    half = Cost(tables // 2, blocks=blocks / 2)
-    works = (StageWork("first", cycles - cycles // 4, half), StageWork("second", cycles // 4, half))
-    parts = (Candidate(form, lanes, works, cycles),)
-    return Arrangement(replace(options, form=form, lanes=lanes), parts, cycles, cycles + 9, 16, 8)
+    works = (
+        StageWork("first", cycles - cycles // 4, Cost(memory_bits=70)),
+        StageWork("second", cycles // 4, Cost(memory_bits=30)),
+    )
+    parts = (Candidate(form, lanes, works, cycles, Cost(tables, blocks=blocks)),)
+    told = replace(options, form=form, lanes=lanes) if form == "gaps" else options
+    return Arrangement(told, parts, cycles, cycles + 9, 16, 8)
 
 
 def wires(tables, interval=1, options=ASKED):
     works = (StageWork("first", interval, Cost(tables)),)
-    parts = (Candidate("unrolled", 0, works, interval),)
+    parts = (Candidate("unrolled", 0, works, interval, Cost(tables)),)
     return Arrangement(options, parts, interval, 7, interval, 8)
 
 
@@ -130,7 +133,7 @@ def test_limits_hold_for_tables_registers_and_memory(monkeypatch):
         (int(0.95 * room.brams) - 2, lambda n: Cost(blocks=n)),
     ):
         for extra, fits in ((0, True), (1, False)):
-            part = Candidate("gaps", 8, (StageWork("a", 9, cost(limit + extra)),), 9)
+            part = Candidate("gaps", 8, (StageWork("a", 9, Cost()),), 9, cost(limit + extra))
             fast = Arrangement(ASKED, (part,), 9, 9, 9, 8)
             found = planned(monkeypatch, (slow, fast), end="fastest")
             assert (found.arrangement == fast) == fits
@@ -159,7 +162,7 @@ def test_a_generator_of_candidates_is_enough(monkeypatch):
 
     def rows(case):
         assert case.network is NETWORK
-        yield engine(64, 40, 200, 1, form="rows")
+        yield engine(64, 40, 2, 0, form="rows")
 
     monkeypatch.setattr(candidates, "GENERATORS", [*candidates.GENERATORS, rows])
     found = choose(NETWORK, BOARD, CLOCK, ASKED, Wish(end="smallest"))

@@ -113,8 +113,11 @@ def test_a_plan_shows_which_engine_works_when():
         "An interval of 2,618 cycles: the next image comes in during 784 cycles; gaps: linear0 "
         "1,812, scores 806 cycles."
     )
-    (memory,) = [label for label in page.labels if label.startswith("Block RAM: linear0")]
-    assert memory == "Block RAM: linear0 1.5, scores 0.5, shell 2; together 4 of 50 (8.0\N{NO-BREAK SPACE}%)."
+    (memory,) = [label for label in page.labels if label.startswith("Block RAM: ")]
+    assert memory == (
+        "Block RAM: gaps 4.5, shell 2; together 6.5 of 50 (13.0\N{NO-BREAK SPACE}%). Programs: "
+        "linear0 39.1, scores 19.5 kbit."
+    )
     assert "linear0 sets the pace: 1,812 of 2,618 cycles; 8 lanes give 1,340" in page.text
 
 

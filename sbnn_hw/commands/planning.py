@@ -162,25 +162,30 @@ def print_plan(plan: HardwarePlan, model: Path) -> None:
 
 
 def _rows(plan: HardwarePlan) -> Iterator[tuple[str, ...]]:
-    made = plan.arrangement
+    made, need = plan.arrangement, plan.need
+    folded = not made.wired
+    if folded:
+        yield "input", "", "", f"{made.beats:,}", f"{made.beats / made.interval:.1%}", "", ""
     for each in made.candidates:
-        lanes = "" if each.form == UNROLLED else str(each.lanes)
+        wires = each.form == UNROLLED
+        lanes = "" if wires else str(each.lanes)
         for stage in each.stages:
-            if not stage.cycles and not stage.cost.tables and not stage.cost.blocks:
+            if not stage.cycles:
                 continue
+            bits = f"{stage.cost.memory_bits / 1024:.1f} kbit" if not wires else ""
             yield (
                 *(stage.name, each.form, lanes, f"{stage.cycles:,}"),
                 f"{stage.cycles / made.interval:.1%}",
-                *(f"{stage.cost.tables:,}", f"{stage.cost.blocks:g}"),
+                f"{stage.cost.tables:,}" if wires else "",
+                bits or f"{stage.cost.blocks:g}",
             )
-    if any(each.form != UNROLLED for each in made.candidates):
-        yield "input", "load", "", f"{made.beats:,}", f"{made.beats / made.interval:.1%}", "", ""
-    need = plan.need
+        if not wires:
+            cost = each.cost
+            yield "engine", each.form, lanes, "", "", f"{cost.tables:,}", f"{cost.blocks:g}"
     around = "shell" if isinstance(plan.target, Board) else "AXI4-Stream"
     yield around, "", "", "", "", f"{need.shell:,}", f"{need.image_brams:g}"
-    cost = made.cost
-    total = f"{cost.tables + need.shell:,}", f"{cost.blocks + need.image_brams:g}"
-    yield "all", "", "", f"{made.interval:,}", "", *total
+    total = made.cost.tables + need.shell, made.cost.blocks + need.image_brams
+    yield "all", "", "", f"{made.interval:,}", "", f"{total[0]:,}", f"{total[1]:g}"
 
 
 def _of(count: int, room: int | None, what: str) -> str:

@@ -154,12 +154,14 @@ def _plan(plan: HardwarePlan) -> schema.PlanSummary:
                 form=part.form,
                 lanes=part.lanes,
                 cycles=part.cycles,
+                tables=part.cost.tables,
+                block_ram=part.cost.blocks,
                 stages=tuple(
                     schema.PlannedStage(
                         name=stage.name,
                         cycles=stage.cycles,
-                        tables=stage.cost.tables,
-                        block_ram=stage.cost.blocks,
+                        tables=None if part.lanes else stage.cost.tables,
+                        program_bits=stage.cost.memory_bits if part.lanes else None,
                     )
                     for stage in part.stages
                 ),

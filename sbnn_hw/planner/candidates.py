@@ -1,12 +1,14 @@
 """Ways to build a network. A generator yields arrangements; adding one to the list is enough."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sbnn_hw.boards.fit import input_registers, need
 from sbnn_hw.boards.table import Board, Part
 from sbnn_hw.cost.cost import Cost
+from sbnn_hw.engine import fold, foldable
+from sbnn_hw.engine.folded import LANES, Folded
 from sbnn_hw.netlist import Network
 from sbnn_hw.planner.values import UNROLLED, Arrangement, Candidate, StageWork, Wish
 
@@ -44,29 +46,61 @@ def _wired(case: Case, options: "Options") -> Arrangement:
 
     network, room = case.network, case.target.capacity
     if room is not None and need(network, case.target).luts > 2 * room.luts:
-        found = estimate(network, options.family)
-        beats = network.input.size // network.input.channels
-        beats = beats if comes_by_pixels(network, options) else 1
-        works = _works(found.costs, beats)
-        return Arrangement(options, (Candidate(UNROLLED, 0, works, beats),), beats, 0, beats, None)
+        costs = estimate(network, options.family).costs
+        pixels = comes_by_pixels(network, options)
+        beats = network.input.size // network.input.channels if pixels else 1
+        return Arrangement(options, (_wires(costs, beats),), beats, 0, beats, None)
     design = outline(network, options)
-    works = _works({stage.name: stage.cost for stage in design.stages}, design.interval)
-    return Arrangement(
-        options,
-        (Candidate(UNROLLED, 0, works, design.interval),),
-        design.interval,
-        design.latency,
-        design.input.beats,
-        input_registers(network, design),
+    wires = _wires({stage.name: stage.cost for stage in design.stages}, design.interval)
+    beats, word = design.input.beats, input_registers(network, design)
+    return Arrangement(options, (wires,), design.interval, design.latency, beats, word)
+
+
+def _wires(costs: Mapping[str, Cost], cycles: int) -> Candidate:
+    works = tuple(StageWork(name, cycles, cost) for name, cost in costs.items())
+    return Candidate(UNROLLED, 0, works, cycles, sum(costs.values(), Cost()))
+
+
+def gathered(case: Case) -> Iterator[Arrangement]:
+    """Yield the whole network in one engine, for every form and number of lanes."""
+    network, wish = case.network, case.wish
+    if wish.form == UNROLLED or foldable(network):
+        return
+    for form, known in LANES.items():
+        if wish.form in ("", form):
+            for lanes in (wish.lanes,) if wish.lanes else known:
+                yield _engine(case, form, lanes)
+
+
+def _program_bits(folded: Folded) -> dict[str, int]:
+    """Return the bits of each layer's program, by the name of its stage."""
+    shape = folded.shape
+    return {
+        layer.name: shape.word_bits
+        * (int(lengths.sum()) + shape.header_words * (len(lengths) + known.counts))
+        for layer, known, lengths in zip(
+            folded.chain.layers, shape.layers, folded.program.lengths, strict=True
+        )
+    }
+
+
+def _engine(case: Case, form: str, lanes: int) -> Arrangement:
+    network, loadable = case.network, case.wish.loadable
+    folded = fold(network, form=form, lanes=lanes, loadable=loadable)
+    options = replace(case.asked, form=form, lanes=lanes, loadable=loadable)
+    cycles, bits = folded.cycles, _program_bits(folded)
+    works = tuple(
+        StageWork(stage.name, cycles.get(stage.name, 0), Cost(memory_bits=bits.get(stage.name, 0)))
+        for stage in network.stages
     )
-
-
-def _works(costs: dict[str, Cost], cycles: int) -> tuple[StageWork, ...]:
-    return tuple(StageWork(name, cycles, cost) for name, cost in costs.items())
+    cost = folded.cost(case.target.family)
+    engine = Candidate(form, lanes, works, folded.interval, cost)
+    read = network.input.bits - network.stages[0].operation.ignored_bits
+    return Arrangement(options, (engine,), folded.interval, folded.latency, cycles[""], read)
 
 
 #: Each takes a case and yields arrangements, those before others that shall win a tie.
-GENERATORS: list[Callable[[Case], Iterator[Arrangement]]] = [unrolled]
+GENERATORS: list[Callable[[Case], Iterator[Arrangement]]] = [unrolled, gathered]
 
 
 def arrangements(case: Case) -> list[Arrangement]:

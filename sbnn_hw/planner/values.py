@@ -109,6 +109,7 @@ class StageWork:
 
     name: str
     cycles: int  # For an image.
+    # What it takes by itself. The stages of an engine share all but the bits of their programs.
     cost: Cost
 
 
@@ -120,11 +121,7 @@ class Candidate:
     lanes: int  # 0 where all is wired.
     stages: tuple[StageWork, ...]
     cycles: int  # From an image to the next.
-
-    @property
-    def cost(self) -> Cost:
-        """What its stages take together."""
-        return sum((stage.cost for stage in self.stages), Cost())
+    cost: Cost  # Of all stages together.
 
     @property
     def title(self) -> str:

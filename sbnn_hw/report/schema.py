@@ -339,8 +339,8 @@ class PlannedStage:
 
     name: Annotated[Name, "Its name in the netlist."]
     cycles: Annotated[Cycles, "Cycles that it takes for an image."]
-    tables: Annotated[Count, "LUTs as planned."]
-    block_ram: Annotated[Number, "Block RAMs as planned."]
+    tables: Annotated[Count | None, "LUTs as planned; null in an engine, whose stages share them."]
+    program_bits: Annotated[Bits | None, "Bits of its program; null where there is none."]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -350,6 +350,8 @@ class PlannedPart:
     form: Annotated[Name, "`unrolled`, or the engine's form."]
     lanes: Annotated[Count, "Lanes of the engine; 0 for wires."]
     cycles: Annotated[Cycles, "Cycles from an image to the next."]
+    tables: Annotated[Count, "LUTs as planned."]
+    block_ram: Annotated[Number, "Block RAMs as planned."]
     stages: Annotated[tuple[PlannedStage, ...], "Its stages, in order."]
 
 

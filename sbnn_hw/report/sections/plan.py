@@ -1,10 +1,11 @@
 """Which engine works when, and what the plan takes of the memory."""
 
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 
 from sbnn_hw.report import charts, pieces
 from sbnn_hw.report.charts import Bar
-from sbnn_hw.report.markup import Child, Markup, number, share, tag
+from sbnn_hw.report.markup import Child, Markup, decimal, number, share, tag
 from sbnn_hw.report.schema import PlannedPart, PlanSummary, Report
 
 __all__ = ["plan"]
@@ -81,49 +82,69 @@ def _lane(part: PlannedPart, interval: int) -> Markup:
     """Return the stages of an engine in turn, those with names that have room for them."""
     turns = list(_turns(part, interval))
     bars = [Bar(start, end, _LOOKS[n % 2]) for n, (start, end, _) in enumerate(turns)]
+    return tag("div", charts.bar(bars), _written(turns))
+
+
+def _written(places: Iterable[tuple[float, float, str]]) -> Markup:
+    """Return the names below a bar of those parts that have room for them."""
     names = [
         charts.label((start + end) / 2, 12, "tick middle", name)
-        for start, end, name in turns
+        for start, end, name in places
         if end - start >= _NAMED
     ]
-    below = tag("svg", names, class_="scale", width="100%", height=16, aria_hidden="true")
-    return tag("div", charts.bar(bars), below)
+    return tag("svg", names, class_="scale", width="100%", height=16, aria_hidden="true")
 
 
 def _memory(report: Report, found: PlanSummary) -> tuple[Child, ...]:
-    """Return what the parts of the plan take of the memory."""
-    own = [
-        (stage.name, stage.block_ram)
+    """Return what engines and shell take of the block RAM, and whose programs are in it."""
+    blocks = [(part.form, part.block_ram) for part in found.parts if part.block_ram]
+    blocks.append((pieces.around(report), found.shell_block_ram))
+    programs = [
+        (stage.name, stage.program_bits / 1024)
         for part in found.parts
         for stage in part.stages
-        if stage.block_ram
+        if stage.program_bits
     ]
-    pairs = [*own, (pieces.around(report), float(found.shell_block_ram))]
-    used = sum(blocks for _, blocks in pairs)
+    used, bits = sum(count for _, count in blocks), sum(count for _, count in programs)
     room = report.capacity.bram if report.capacity else None
     full = max(used, room or 0) or 1
-    bars, at = [], 0.0
-    for place, (_, blocks) in enumerate(pairs):
-        look = "shell" if place == len(own) else _LOOKS[place % 2]
-        bars.append(Bar(at / full, (at + blocks) / full, look))
-        at += blocks
+    looks = [*(_LOOKS[n % 2] for n in range(len(blocks) - 1)), "shell"]
     of = f" of {number(room)} ({share(used / room, 1)})" if room else ""
-    words = ", ".join(f"{name} {number(blocks)}" for name, blocks in pairs)
+    said = ", ".join(f"{name} {number(count)}" for name, count in blocks)
+    told = ", ".join(f"{name} {decimal(count)}" for name, count in programs)
+    rows = [
+        pieces.bar_row(
+            ("Block RAM", tag("small", f"with the {pieces.around(report)}")),
+            charts.bar(_row(blocks, full, looks), mark=None if room is None else room / full),
+            f"{number(used)}{of}",
+        )
+    ]
+    if bits:
+        turns = [_LOOKS[n % 2] for n in range(len(programs))]
+        parts = _row(programs, bits, turns)
+        named = zip(parts, (name for name, _ in programs), strict=True)
+        rows.append(
+            pieces.bar_row(
+                ("Programs", tag("small", "bits of each stage")),
+                tag("div", charts.bar(parts), _written((b.start, b.end, n) for b, n in named)),
+                f"{decimal(bits)} kbit",
+            )
+        )
     return (
         tag("h3", "Memory"),
         pieces.figure(
-            f"Block RAM: {words}; together {number(used)}{of}.",
-            tag(
-                "div",
-                pieces.bar_row(
-                    ("Block RAM", tag("small", "programs and values")),
-                    charts.bar(bars, mark=None if room is None else room / full),
-                    f"{number(used)}{of}",
-                ),
-                class_="rows",
-            ),
+            f"Block RAM: {said}; together {number(used)}{of}."
+            + (f" Programs: {told} kbit." if told else ""),
+            tag("div", rows, class_="rows"),
         ),
     )
+
+
+def _row(pairs: Sequence[tuple[str, float]], full: float, looks: Sequence[str]) -> list[Bar]:
+    """Return parts of a bar, one behind the other."""
+    ends = list(itertools.accumulate(count / full for _, count in pairs))
+    starts = [0.0, *ends[:-1]]
+    return [Bar(*each) for each in zip(starts, ends, looks, strict=True)]
 
 
 def _names(part: PlannedPart) -> str:
@@ -132,18 +153,26 @@ def _names(part: PlannedPart) -> str:
 
 
 def _table(found: PlanSummary) -> Markup:
-    rows: Sequence[Sequence[Child]] = [
+    rows: list[tuple[Child, ...]] = [
         (
             stage.name,
             part.form,
             number(part.lanes) if part.lanes else "–",
             number(stage.cycles),
             share(stage.cycles / found.interval, 1) if found.interval else "–",
-            number(stage.tables),
-            number(stage.block_ram),
+            pieces.dash(stage.tables),
+            pieces.dash(stage.program_bits),
         )
         for part in found.parts
         for stage in part.stages
     ]
-    head = ("Stage", "Engine", "Lanes", "Cycles", "Share of the interval", "LUTs", "Block RAM")
+    rows += [
+        (
+            *("engine", part.form, number(part.lanes), number(part.cycles), "–"),
+            *(number(part.tables), "–"),
+        )
+        for part in found.parts
+        if part.lanes
+    ]
+    head = ("Stage", "Engine", "Lanes", "Cycles", "Share of the interval", "LUTs", "Program bits")
     return pieces.table(head, rows, "Plan as a table")
