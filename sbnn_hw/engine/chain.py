@@ -31,8 +31,9 @@ class ChainLayer:
     starts: Int
     flips: npt.NDArray[np.bool_]
     xi: int
-    #: Inputs that Ξ does not count.
+    #: Inputs that Ξ does not count, and the greatest sum of all others.
     fixed: Int
+    most: int
     #: The least and the greatest value of each neuron.
     low: Int
     high: Int
@@ -152,7 +153,7 @@ def _neurons(network: Network, number: int, stage: Stage) -> ChainLayer:
     starts = -layer.thresholds[0]
     return ChainLayer(
         number, stage.name, layer.taps, layer.k, starts, layer.flips, layer.xi, layer.fixed,
-        low + starts, high + starts, needed, scores=False, negative=False,
+        layer.counted_inputs(edge) * edge.maximum, low + starts, high + starts, needed, scores=False, negative=False,
     )  # fmt: skip
 
 
@@ -164,6 +165,6 @@ def _scores(network: Network, number: int, stage: Stage) -> ChainLayer:
     starts, classes = layer.offsets - most, len(layer.taps)
     return ChainLayer(
         number, stage.name, layer.taps, layer.shift + 1, starts, np.zeros(classes, bool), 0,
-        np.zeros(0, np.int64), starts, starts + 2 * most, np.ones(classes, bool), scores=True,
+        np.zeros(0, np.int64), 0, starts, starts + 2 * most, np.ones(classes, bool), scores=True,
         negative=layer.negative,
     )  # fmt: skip

@@ -134,8 +134,9 @@ def _layer_words(found: Placed, shape: Shape) -> npt.NDArray[np.uint32]:
     # What is not written is an escape: it moves on, and taps nothing.
     slots = np.full((int(ends[-1]), lanes), (1 << shape.gap_bits) - 1, np.uint32)
     held = found.order >= 0
-    # A lane without a neuron gives 0.
-    starts = np.where(held, layer.starts[found.order] << shape.unit - layer.unit, -1)
+    # A lane without a neuron gives 0, whatever is added to it.
+    idle = -1 - max(0, layer.xi) * layer.most
+    starts = np.where(held, layer.starts[found.order], idle) << shape.unit - layer.unit
     flips = held & layer.flips[found.order]
     headers = _headers(shape, starts.reshape(-1, lanes), flips.reshape(-1, lanes), found.lengths)
     slots[begins[:, None] + np.arange(head)] = headers
@@ -247,8 +248,7 @@ def sum_bits_of(layer: ChainLayer, unit: int) -> int:
 
     What comes before the end may wrap.
     """
-    if not layer.needed.any():
-        return 1
-    low, high = int(layer.low[layer.needed].min()), int(layer.high[layer.needed].max())
-    scale = unit - layer.unit
-    return max((-low << scale) - 1 if low < 0 else 0, high << scale if high > 0 else 0).bit_length() + 1
+    # A lane without a neuron must stay negative.
+    low = min([-1 - abs(layer.xi) * layer.most, *layer.low[layer.needed].tolist()])
+    high = max([0, *layer.high[layer.needed].tolist()])
+    return (max(~low, high) << unit - layer.unit).bit_length() + 1
