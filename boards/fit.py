@@ -1,15 +1,19 @@
 """Does it fit? Asked before anything takes long, and answered with numbers and a way out."""
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from sbnn_hw import bops
 from sbnn_hw.boards.table import BOARDS, Board, Part
+from sbnn_hw.cost.cost import Cost
 from sbnn_hw.design import Design
 from sbnn_hw.errors import ModelRejected
+from sbnn_hw.families import Capacity
 from sbnn_hw.netlist import INPUT, Network
 
-__all__ = ["LARGEST", "Need", "check_fit", "check_size", "need"]
+__all__ = ["LARGEST", "Need", "check_fit", "check_size", "input_registers", "need", "need_of",
+           "refusal"]
 
 #: Connections up to which hardware is generated without being asked twice: a machine with 16 GB
 #: has memory for it.
@@ -49,32 +53,50 @@ class Need:
             and self.brams <= room.brams
         )
 
+    def shares(self, room: Capacity) -> tuple[float, float, float]:
+        """Return the shares of a part's tables, registers and memory blocks that it takes."""
+        pairs = (
+            (self.luts, room.luts),
+            (self.registers, room.flip_flops),
+            (self.brams, room.brams),
+        )
+        # A part without memory has room for a design that needs none.
+        tables, registers, memory = (n / of if of else float(n > 0) * 2 for n, of in pairs)
+        return tables, registers, memory
+
 
 def need(network: Network, target: Board | Part, design: Design | None = None) -> Need:
     """Return what a network will take of a board or part.
 
     Tables of the generated design are counted; without it they are estimated.
     """
+    if design is not None:
+        return need_of(network, target, design.cost, input_registers(network, design))
+    from sbnn_hw.rtl_gen.estimate import estimate
+
+    found = estimate(network, target.family.name)
+    return need_of(network, target, Cost(tables=found.luts, blocks=found.blocks))
+
+
+def need_of(network: Network, target: Board | Part, cost: Cost, word: int | None = None) -> Need:
+    """Return what a network of a known cost will take of a board or part.
+
+    The shell gathers an input word in registers, of which ``word`` bits are read. Without them
+    registers are not counted: they are not known from a netlist alone.
+    """
     family = target.family
     shell, held = family.shell if isinstance(target, Board) else _FACE
-    if design is None:
-        from sbnn_hw.rtl_gen.estimate import estimate
-
-        found = estimate(network, family.name)
-        tables, blocks, registers = found.luts, found.blocks, 0
-    else:
-        tables, blocks = design.cost.tables, design.cost.blocks
-        registers = held + design.cost.registers + _input_registers(network, design)
+    registers = 0 if word is None else held + cost.registers + word
     alone = round(family.packing.alone * registers)
     image = 0
     if isinstance(target, Board):
         values = network.input.size * -(-network.input.bits // 8)
         image = 1 + -(-8 * values // family.memory.byte_bits)
-    brams = image + math.ceil(blocks)
-    return Need(tables, shell, registers, brams, image, tables + shell + alone)
+    brams = image + math.ceil(cost.blocks)
+    return Need(cost.tables, shell, registers, brams, image, cost.tables + shell + alone)
 
 
-def _input_registers(network: Network, design: Design) -> int:
+def input_registers(network: Network, design: Design) -> int:
     """Return the bits of an input word that anything reads: the shell gathers it in registers."""
     stream = design.input
     readers = [stage.operation for stage in network.stages if INPUT in stage.sources]
@@ -91,9 +113,18 @@ def check_fit(
 ) -> Need:
     """Make sure that a network fits; the parameters are those of :func:`need`."""
     found = need(network, target, design)
-    room = target.capacity
-    if room is None or force or found.fits(target):
+    if force or found.fits(target):
         return found
+    raise ModelRejected(refusal(network, target, found, exact=design is not None))
+
+
+def refusal(network: Network, target: Board | Part, found: Need, *, exact: bool) -> str:
+    """Return the sentence that a network is too large, with a number and a way out.
+
+    ``exact`` tells whether its tables were counted, and not just estimated.
+    """
+    room = target.capacity
+    assert room is not None
     if found.luts > room.luts:
         what = f"{found.luts:,} of {room.luts:,} {target.family.packing.unit}"
         share = room.luts / found.luts
@@ -101,13 +132,13 @@ def check_fit(
         what = f"{found.registers:,} of {room.flip_flops:,} flip-flops"
         share = room.flip_flops / found.registers
     else:
-        raise ModelRejected(
+        return (
             f"The network needs {found.brams:,} of {room.brams:,} memory blocks on {target.name}"
             f"{_kept(found, room.brams)}, or add --force to continue"
         )
-    how = "estimated" if design is None else "counted"
+    how = "counted" if exact else "estimated"
     around = "shell" if isinstance(target, Board) else "AXI4-Stream face"
-    raise ModelRejected(
+    return (
         f"The network needs {what} on {target.name} ({how}, {found.shell:,} LUTs of it for the "
         f"{around}); {_way_out(network, target, found, share)}, or add --force to continue"
     )
@@ -123,9 +154,17 @@ def _kept(found: Need, room: int) -> str:
     return " for lines of its maps; build for a larger part, or train it for smaller maps"
 
 
-def check_size(network: Network, *, force: bool = False) -> None:
-    """Make sure that a network can be generated in reasonable memory and time, for any target."""
+def check_size(
+    network: Network, *, force: bool = False, stages: Collection[str] | None = None
+) -> None:
+    """Make sure that a network can be generated in reasonable memory and time, for any target.
+
+    Only the named ``stages`` count if they are given: those whose connections become wires.
+    """
     count = network.connections
+    if stages is not None:
+        wired = [stage.operation for stage in network.stages if stage.name in stages]
+        count = sum(operation.connections for operation in wired)
     if force or count <= LARGEST:
         return
     minutes = max(1, round(count * _SECONDS / 60))

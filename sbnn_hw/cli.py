@@ -33,6 +33,7 @@ COMMANDS = {
     "export": "write a model as QONNX, as a netlist, or as JSON",
     "generate": "generate streaming hardware: Verilog, and a suite that tests it",
     "simulate": "simulate a design on many images, and compare every answer",
+    "plan": "plan a network's hardware for a board, without building it",
     "build": "build for a board: fold, generate, simulate, synthesise, bitstream, report",
     "boards": "list the supported boards",
     "run": "classify images on a board",

@@ -65,6 +65,31 @@ def sample():
             source="Assumed, from a smaller family.",
             static="Static power is not in it.",
         ),
+        plan=schema.PlanSummary(
+            title="gaps, 4 lanes",
+            why="the smallest plan that reaches 30,000 images/s",
+            pace="linear0 sets the pace: 1,812 of 2,618 cycles; 8 lanes give 1,340",
+            parts=(
+                schema.PlannedPart(
+                    form="gaps",
+                    lanes=4,
+                    cycles=2618,
+                    tables=420,
+                    block_ram=4.5,
+                    stages=(
+                        schema.PlannedStage(
+                            name="linear0", cycles=1812, tables=None, program_bits=40_000
+                        ),
+                        schema.PlannedStage(
+                            name="scores", cycles=806, tables=None, program_bits=20_000
+                        ),
+                    ),
+                ),
+            ),
+            beats=784,
+            interval=2618,
+            shell_block_ram=2,
+        ),
         stages=(
             schema.PipelineStage(
                 name="encode", kind="encode", width=784, tables=0, registers=0, shape=(28, 28, 1)

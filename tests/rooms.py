@@ -31,6 +31,7 @@ ROOMS = {
     "commands": Room("One file for each subcommand of `sbnn-hw`.", "subcommands", ("__main__", "cli")),
     "api": Room("What Python programs call: build a model, and simulate its board.", "for Python programs"),
     "flow": Room("The steps of `sbnn-hw build`, each done again only if what it reads has changed.", "steps of a build"),
+    "planner": Room("Chooses how a network is built on a board: wires, engines, or both.", "plans hardware"),
     "zoo": Room("Measures all models of the zoo, and compares them with dense and published networks.", "measures the zoo"),
     "pareto": Room("Points of accuracy over tables, ours and published ones, and the picture of them.", "the Pareto front"),
     "explore": Room("Searches for networks with few look-up tables and high accuracy.", "searches networks"),

@@ -92,7 +92,7 @@ def test_a_build_leaves_all_its_files(built, model, capsys):
     assert "neither Vivado nor openXC7 is on PATH" in report["missing"]
     assert report["uart"] == {"baud": 3_000_000, "clocks_per_bit": 33}
     assert [step["name"] for step in report["steps"]] == [
-        *("netlist", "rtl", "host", "simulation", "synthesis"),
+        *("netlist", "plan", "rtl", "host", "simulation", "synthesis"),
     ]
     assert {"yosys", "amaranth", "verilator", "numpy"} <= set(report["tools"])
 
@@ -269,7 +269,7 @@ def test_other_choices_do_only_what_they_change(copy, model):
     arguments = ["--model", model, "--board", "arty_a7", "--out", copy]
     assert run(*arguments, "--levels", "1") == 0
     fresh = [step["name"] for step in report_of(copy)["steps"] if not step["cached"]]
-    assert fresh == ["rtl", "host", "simulation", "synthesis"]
+    assert fresh == ["plan", "rtl", "host", "simulation", "synthesis"]
 
 
 @pytest.mark.long
@@ -277,7 +277,7 @@ def test_another_board_needs_no_new_simulation(copy, model):
     # The same family, clock and speed: the network's own hardware is the same.
     assert run("--model", model, "--board", "nexys4ddr", "--out", copy) == 0
     fresh = [step["name"] for step in report_of(copy)["steps"] if not step["cached"]]
-    assert fresh == ["synthesis"]
+    assert fresh == ["plan", "synthesis"]
     assert report_of(copy)["part"] == "xc7a100tcsg324-1"
 
 
@@ -788,7 +788,9 @@ def check_counted(steps):
 
 def test_all_that_runs_in_a_step_counts(ice40_watched):
     steps = ice40_watched[1]
-    assert list(steps) == ["netlist", "rtl", "host", "simulation", "synthesis", "bitstream"]
+    assert list(steps) == [
+        *("netlist", "plan", "rtl", "host", "simulation", "synthesis", "bitstream"),
+    ]
     assert "rtl_gen/stages/vector.py" in steps["rtl"][0]
     assert "boards/platform.py" in steps["synthesis"][0]
     check_counted(steps)

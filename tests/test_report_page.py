@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -15,6 +16,7 @@ from sbnn_hw.report import charts, render, verdicts
 SECTIONS = [
     "summary",
     "pipeline",
+    "plan",
     "utilisation",
     "timing",
     "energy",
@@ -82,7 +84,8 @@ def test_page_is_whole_and_alone(name):
     assert render(built) == text
     page = Page(text)
     assert text.startswith("<!DOCTYPE html>\n<html")
-    expected = [s for s in SECTIONS if s != "kernels" or built.kernels is not None]
+    absent = {name for name in ("kernels", "plan") if getattr(built, name) is None}
+    expected = [s for s in SECTIONS if s not in absent]
     assert page.ids == expected
     assert not {"script", "img", "link", "iframe", "object", "embed", "base"} & set(page.found)
     assert "://" not in text
@@ -101,6 +104,28 @@ def test_nothing_of_a_report_becomes_markup():
     page = Page(text)
     assert shown in page.text
     assert any(shown in label for label in page.labels)
+
+
+def test_a_plan_shows_which_engine_works_when():
+    page = Page(render(sample()))
+    (times,) = [label for label in page.labels if label.startswith("An interval of")]
+    assert times == (
+        "An interval of 2,618 cycles: the next image comes in during 784 cycles; gaps: linear0 "
+        "1,812, scores 806 cycles."
+    )
+    (memory,) = [label for label in page.labels if label.startswith("Block RAM: ")]
+    assert memory == (
+        "Block RAM: gaps 4.5, shell 2; together 6.5 of 50 (13.0\N{NO-BREAK SPACE}%). Programs: "
+        "linear0 39.1, scores 19.5 kbit."
+    )
+    assert "linear0 sets the pace: 1,812 of 2,618 cycles; 8 lanes give 1,340" in page.text
+
+
+def test_a_plan_of_wires_alone_needs_no_picture():
+    wires = replace(sample().plan.parts[0], form="unrolled", lanes=0)
+    page = Page(render(replace(sample(), plan=replace(sample().plan, parts=(wires,)))))
+    assert "plan" in page.ids
+    assert not [label for label in page.labels if label.startswith(("An interval", "Block RAM:"))]
 
 
 def test_links_lead_to_sections():
@@ -229,7 +254,7 @@ def test_words_of_graphs_are_explained_where_there_is_one():
 
 def test_empty_lists_are_drawn_too():
     page = Page(render(blank(stages=[], bops_layers=[], steps=[], tools={})))
-    assert [s for s in SECTIONS if s != "kernels"] == page.ids
+    assert [s for s in SECTIONS if s not in ("kernels", "plan")] == page.ids
 
 
 @pytest.mark.parametrize(
@@ -480,5 +505,7 @@ def test_pages_fit_phones_and_desks(tmp_path):
     assert found.pop(("too wide", 390))["wide"] > 999
     assert {key for key, entry in found.items() if entry["wide"] > entry["room"]} == set()
     for (name, _), entry in found.items():
-        assert entry["sections"] == [s for s in SECTIONS if s != "kernels" or name != "blank"]
+        assert entry["sections"] == [
+            s for s in SECTIONS if s not in ("kernels", "plan") or name != "blank"
+        ]
         assert (entry["hidden"], entry["cut"]) == (0, [])

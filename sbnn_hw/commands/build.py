@@ -17,9 +17,16 @@ from sbnn_hw.commands.common import (
     choices_of,
     data_choices_of,
 )
+from sbnn_hw.commands.planning import (
+    add_levels,
+    add_plan,
+    add_wish,
+    clock_hz_of,
+    given_plan,
+    wish_of,
+)
 from sbnn_hw.data.find import KINDS
 from sbnn_hw.data.options import DataOptions
-from sbnn_hw.errors import UsageError
 from sbnn_hw.flow import BOARD, TOOLCHAINS, UNTIL, Plan, build, default_folder, load_command
 from sbnn_hw.report import Report
 
@@ -58,14 +65,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--clock",
         metavar="MHZ",
         type=float,
-        help="clock frequency (default: the board's own clock)",
+        help="clock frequency (default: the plan's if one is given, or the board's own)",
     )
-    parser.add_argument(
-        "--levels",
-        metavar="N",
-        type=int,
-        help="look-up tables in a row between registers (default: as many as the clock allows)",
-    )
+    add_levels(parser)
     parser.add_argument(
         "--toolchain",
         metavar="NAME",
@@ -89,6 +91,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_data_root(parser)
     add_data_options(parser)
+    add_plan(parser)
+    add_wish(parser)
     add_hardware(parser)
     add_json(parser)
 
@@ -96,15 +100,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Build and report."""
     target = find_board(args.board) if args.board is not None else part_family(args.part)
-    if args.clock is not None and not 0.1 <= args.clock <= 2000:
-        raise UsageError(f"Clock must be between 0.1 and 2000 MHz, not {args.clock:g}")
+    clock_hz, content = clock_hz_of(args), given_plan(args, add_levels, add_wish, add_hardware)
+    if content is not None and clock_hz is None and isinstance(content.get("clock_hz"), int):
+        clock_hz = content["clock_hz"]
     plan = Plan(
         model=args.model,
         pixels=args.pixels,
         target=target,
         out=args.out or default_folder(args.model, target),
         until=args.until,
-        clock_hz=None if args.clock is None else round(args.clock * 1e6),
+        clock_hz=clock_hz,
         levels=args.levels,
         toolchain=args.toolchain,
         energy=args.energy,
@@ -114,6 +119,8 @@ def run(args: argparse.Namespace) -> None:
         data_options=DataOptions(**data_choices_of(args)),
         options=choices_of(args),
         link=find_link(args.link),
+        wish=wish_of(args),
+        hardware=args.plan,
     )
     report = build(plan, lambda step, text: logger.info("%-11s %s", step, text))
     if args.json:

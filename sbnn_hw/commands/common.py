@@ -265,8 +265,8 @@ def choices_of(args: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def options_of(args: argparse.Namespace) -> "Options":
-    """Return the hardware's options; Amaranth must be there."""
+def options_of(args: argparse.Namespace, **more: Any) -> "Options":
+    """Return the hardware's options, with ``more`` of them; Amaranth must be there."""
     from sbnn_hw.rtl_gen.lower import Options
 
     return Options(
@@ -274,6 +274,7 @@ def options_of(args: argparse.Namespace) -> "Options":
         levels_per_stage=args.levels,
         split_pairs=args.split_pairs,
         **choices_of(args),
+        **more,
     )
 
 

@@ -16,12 +16,14 @@ from sbnn_hw.commands.common import (
     options_of,
     read_data,
 )
+from sbnn_hw.commands.planning import add_engine, add_plan, engine_of, given_plan
 from sbnn_hw.design import Design, InputStream
 from sbnn_hw.errors import UsageError
 from sbnn_hw.generate import generate_design, require_amaranth
 from sbnn_hw.ip.core import CoreOptions
 from sbnn_hw.ip.files import FOLDER
 from sbnn_hw.models import open_network
+from sbnn_hw.planner import check_plan, wired_stages
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,6 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_family(parser)
     add_hardware(parser)
+    add_plan(parser)
+    add_engine(parser)
     add_data(
         parser,
         "take the suite's vectors from the test images of this data set instead of random ones",
@@ -64,10 +68,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Generate and report."""
     require_amaranth()
-    options = options_of(args)
+    content = given_plan(args, add_family, add_hardware, add_engine)
+    options = options_of(args, **engine_of(args))
     core = _core_options(args)
     network = open_network(args.model, args.pixels)
-    check_size(network, force=args.force)
+    if content is not None:
+        options = check_plan(content, args.plan, network).options
+    check_size(network, force=args.force, stages=wired_stages(network, options))
     images = read_data(args, network, args.model).pixels if args.data else None
     out = args.out or Path("build") / f"{args.model.stem}-{options.family}"
     started = time.perf_counter()

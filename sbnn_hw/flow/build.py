@@ -5,20 +5,20 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from sbnn_hw.boards.fit import Need, check_fit, check_size, need
+from sbnn_hw.boards.fit import check_fit
 from sbnn_hw.errors import Disagreement, OutputRefused, SbnnError, TimingMissed
 from sbnn_hw.files import exclusive, write_text
 from sbnn_hw.flow.board_steps import check_shell, route, synthesise_all, write_host
 from sbnn_hw.flow.network_steps import (
     choose_clock,
     choose_images,
-    choose_options,
     count_toggles,
     fold,
     generate,
     simulate,
 )
 from sbnn_hw.flow.plan import LEFT, UNTIL, Built, Flow, Plan, left_by, require_tools
+from sbnn_hw.flow.planning import choose_plan
 from sbnn_hw.flow.report import HTML, JSON, make_report
 from sbnn_hw.flow.steps import NOTES, Steps
 from sbnn_hw.hardware import AGREEMENT, DESCRIPTION
@@ -70,19 +70,6 @@ def _note_target(plan: Plan, steps: Steps) -> None:
         write_text(note, text)
 
 
-def _check_early(flow: Flow, built: Built) -> Need:
-    """Make sure that a network may fit: one that is far too large need not even be generated."""
-    plan, network = flow.plan, built.network
-    room, found = plan.target.capacity, need(network, plan.target)
-    if plan.force or room is None or found.fits(plan.target) or found.luts > 2 * room.luts:
-        return check_fit(network, plan.target, force=plan.force)
-    # Near the border an estimate may err, and whoever must train again wants a number to rely on.
-    from sbnn_hw.rtl_gen.outline import outline
-
-    built.fit = found
-    return check_fit(network, plan.target, outline(network, choose_options(flow, built)))
-
-
 def _walk(flow: Flow) -> Report:
     plan = flow.plan
     network, trained_on = fold(flow)
@@ -92,9 +79,9 @@ def _walk(flow: Flow) -> Report:
     problem: Exception | None = None
     if plan.reaches("rtl"):
         choose_clock(flow, built)
-        built.fit = _check_early(flow, built)
-        check_size(network, force=plan.force)
-        generate(flow, built, choose_options(flow, built), images)
+        built.plan = choose_plan(flow, built)
+        built.fit = built.plan.need
+        generate(flow, built, built.plan.options, images)
         write_host(flow, built)
         if plan.reaches("synthesis"):
             built.fit = check_fit(network, plan.target, built.design, force=plan.force)

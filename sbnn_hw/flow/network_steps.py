@@ -2,15 +2,14 @@
 
 import hashlib
 import json
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sbnn_hw import netlist
-from sbnn_hw.boards.clocks import levels_for, plan_clock
-from sbnn_hw.boards.fit import need
+from sbnn_hw.boards.clocks import plan_clock
 from sbnn_hw.boards.table import Board
 from sbnn_hw.data.find import find_data, is_known
 from sbnn_hw.data.input_format import FILES as INPUT_FORMAT
@@ -19,7 +18,8 @@ from sbnn_hw.data.own import Known, OwnData, is_own
 from sbnn_hw.datasets import Images
 from sbnn_hw.errors import DataMissing, ModelRejected, ToolMissing
 from sbnn_hw.files import write_text
-from sbnn_hw.flow.plan import TOGGLES, UNTIL, Built, Flow, left_by, xilinx_toolchain
+from sbnn_hw.flow.plan import TOGGLES, UNTIL, Built, Flow, left_by
+from sbnn_hw.flow.planning import clock_of
 from sbnn_hw.flow.steps import NOTES, code_digest, file_digest
 from sbnn_hw.generate import SUITE, generate_design
 from sbnn_hw.hardware import AGREEMENT, AXI, DESCRIPTION, NETLIST, VERILOG
@@ -33,15 +33,11 @@ if TYPE_CHECKING:
 __all__ = [
     "choose_clock",
     "choose_images",
-    "choose_options",
     "count_toggles",
     "fold",
     "generate",
     "simulate",
 ]
-
-#: The clock, where there is no board and none was named.
-_CLOCK_HZ = 100_000_000
 
 #: Random images, where there are no others.
 _RANDOM = 1000
@@ -146,58 +142,7 @@ def choose_clock(flow: Flow, built: Built) -> None:
     target = flow.plan.target
     if isinstance(target, Board):
         built.clock = plan_clock(target, flow.plan.clock_hz, flow.plan.link)
-        built.clock_hz = built.clock.hz
-    else:
-        built.clock_hz = flow.plan.clock_hz or _CLOCK_HZ
-
-
-def choose_options(flow: Flow, built: Built) -> "Options":
-    from sbnn_hw.rtl_gen.lower import Options
-
-    target = flow.plan.target
-    # openXC7 cannot place a LUT6_2.
-    split = flow.plan.toolchain == "openxc7" or (
-        flow.plan.toolchain == "auto"
-        and "openxc7" in target.family.toolchains
-        and flow.plan.reaches("bitstream")
-        and _has_only_openxc7(flow)
-    )
-    levels = flow.plan.levels
-    if levels is None:
-        levels = levels_for(target.speed_class, built.clock_hz)
-    options = Options(
-        family=target.family.name, levels_per_stage=levels, split_pairs=split, **flow.plan.options
-    )
-    return _smaller(flow, built, options) if options.input == "auto" else options
-
-
-def _smaller(flow: Flow, built: Built, options: "Options") -> "Options":
-    """Take pixels one by one where whole images would not fit: the line brings no more."""
-    from sbnn_hw.rtl_gen.outline import outline
-
-    network, target = built.network, flow.plan.target
-    room = target.capacity
-    if not flow.plan.reaches("synthesis") or built.fit is None or room is None:
-        return options
-    # Registers are not in the estimate: there may be no room even where tables are few.
-    if built.fit.luts < room.luts / 2 or len(network.input.shape) == 1:
-        return options
-    if need(network, target, outline(network, options)).fits(target):
-        return options
-    pixels = replace(options, input="pixel")
-    if not need(network, target, outline(network, pixels)).fits(target):
-        return options
-    flow.say(
-        "rtl", f"using one pixel per clock, because whole images per clock do not fit {target.name}"
-    )
-    return pixels
-
-
-def _has_only_openxc7(flow: Flow) -> bool:
-    try:
-        return xilinx_toolchain(flow.plan) == "openxc7"
-    except ToolMissing:
-        return False
+    built.clock_hz = clock_of(target, flow.plan.clock_hz, flow.plan.link)
 
 
 def generate(flow: Flow, built: Built, options: "Options", images: Images) -> None:

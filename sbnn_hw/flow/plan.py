@@ -26,6 +26,7 @@ from sbnn_hw.generate import require_amaranth
 from sbnn_hw.hardware import AGREEMENT, AXI, DESCRIPTION, NETLIST, VERILOG, Folder
 from sbnn_hw.models import require_torch
 from sbnn_hw.netlist import Network
+from sbnn_hw.planner import PLAN, HardwarePlan, Wish
 from sbnn_hw.qonnx.read import require_onnx
 from sbnn_hw.tools import version_of
 from sbnn_hw.yosys import choose_yosys
@@ -65,7 +66,17 @@ TOOLCHAINS = ("auto", *(name for family in fpga_families() for name in family.to
 #: What each step leaves in the build's folder, next to its note.
 LEFT: dict[str, tuple[str, ...]] = {
     "netlist": (NETLIST,),
-    "rtl": (VERILOG, AXI, DESCRIPTION, "tests/", *INPUT_FORMAT, f"{HOST}/", f"{NOTES}/host.json"),
+    "rtl": (
+        VERILOG,
+        AXI,
+        DESCRIPTION,
+        "tests/",
+        *INPUT_FORMAT,
+        f"{HOST}/",
+        f"{NOTES}/host.json",
+        PLAN,
+        f"{NOTES}/plan.json",
+    ),
     "simulation": (AGREEMENT, TOGGLES, f"{NOTES}/toggles.json"),
     "synthesis": (f"{BOARD}/",),
     "bitstream": tuple(sorted({f"design.{family.bitstream}" for family in fpga_families()})),
@@ -108,6 +119,8 @@ class Plan:
     options: dict[str, Any] = field(default_factory=dict)  # More options of the hardware.
     pixels: str | None = None  # How pixels are fed to ONNX that does not tell itself.
     link: Link = UART  # The line between a board and its host.
+    wish: Wish = field(default_factory=Wish)  # What the hardware's plan shall be like.
+    hardware: Path | None = None  # A plan that was made before; the wish is in it.
 
     def __post_init__(self) -> None:
         if self.until is not None and self.until not in UNTIL:
@@ -187,6 +200,7 @@ class Built:
     design: Design | None = None
     clock: ClockPlan | None = None
     clock_hz: int = 0
+    plan: HardwarePlan | None = None
     fit: Need | None = None
     simulated: dict[str, Any] | None = None
     toggles: dict[str, Any] | None = None

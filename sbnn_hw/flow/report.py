@@ -16,6 +16,7 @@ from sbnn_hw.files import write_text
 from sbnn_hw.flow.plan import BOARD, LEFT, Built, Plan, bitstream_of
 from sbnn_hw.flow.steps import Steps, value_digest
 from sbnn_hw.netlist import INPUT, Network
+from sbnn_hw.planner import HardwarePlan
 from sbnn_hw.report import SCHEMA, Report, render, schema
 
 __all__ = ["HTML", "JSON", "load_command", "make_report"]
@@ -91,6 +92,7 @@ def _gather(plan: Plan, built: Built, steps: Steps, tools: dict[str, str]) -> Re
         link_images_per_second=_link_rate(built),
         levels_per_stage=design.levels_per_stage if design else None,
         energy_estimate=_energy(built, target),
+        plan=_plan(built.plan) if built.plan else None,
         stages=_stages(built, counts),
         input=schema.NetworkInput(
             shape=network.input.shape,
@@ -138,6 +140,37 @@ def _gather(plan: Plan, built: Built, steps: Steps, tools: dict[str, str]) -> Re
 def _estimate(fit: Need) -> schema.EstimatedCells:
     return schema.EstimatedCells(
         core=fit.network, shell=fit.shell, registers=fit.registers, brams=fit.brams, luts=fit.luts
+    )
+
+
+def _plan(plan: HardwarePlan) -> schema.PlanSummary:
+    made = plan.arrangement
+    return schema.PlanSummary(
+        title=made.title,
+        why=plan.why,
+        pace=plan.pace,
+        parts=tuple(
+            schema.PlannedPart(
+                form=part.form,
+                lanes=part.lanes,
+                cycles=part.cycles,
+                tables=part.cost.tables,
+                block_ram=part.cost.blocks,
+                stages=tuple(
+                    schema.PlannedStage(
+                        name=stage.name,
+                        cycles=stage.cycles,
+                        tables=None if part.lanes else stage.cost.tables,
+                        program_bits=stage.cost.memory_bits if part.lanes else None,
+                    )
+                    for stage in part.stages
+                ),
+            )
+            for part in made.candidates
+        ),
+        beats=made.beats,
+        interval=made.interval,
+        shell_block_ram=plan.need.image_brams,
     )
 
 

@@ -44,6 +44,9 @@ __all__ = [
     "NetworkOutput",
     "Operations",
     "PipelineStage",
+    "PlanSummary",
+    "PlannedPart",
+    "PlannedStage",
     "Report",
     "RoutedTiming",
     "StageQueue",
@@ -331,6 +334,41 @@ class EnergyEstimate:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PlannedStage:
+    """What a stage has of its engine."""
+
+    name: Annotated[Name, "Its name in the netlist."]
+    cycles: Annotated[Cycles, "Cycles that it takes for an image."]
+    tables: Annotated[Count | None, "LUTs as planned; null in an engine, whose stages share them."]
+    program_bits: Annotated[Bits | None, "Bits of its program; null where there is none."]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedPart:
+    """Stages that are built together: as wires, or as an engine that computes them in turn."""
+
+    form: Annotated[Name, "`unrolled`, or the engine's form."]
+    lanes: Annotated[Count, "Lanes of the engine; 0 for wires."]
+    cycles: Annotated[Cycles, "Cycles from an image to the next."]
+    tables: Annotated[Count, "LUTs as planned."]
+    block_ram: Annotated[Number, "Block RAMs as planned."]
+    stages: Annotated[tuple[PlannedStage, ...], "Its stages, in order."]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanSummary:
+    """How the network was planned; `plan.json` has all of it."""
+
+    title: Annotated[Name, "The plan in a few words."]
+    why: Annotated[Text, "Why it was chosen."]
+    pace: Annotated[Text, "What sets the pace, and what would be faster."]
+    parts: Annotated[tuple[PlannedPart, ...], "Wires and engines, in the order of the stages."]
+    beats: Annotated[Cycles, "Cycles in which an image comes in."]
+    interval: Annotated[Cycles, "Cycles from an image to the next."]
+    shell_block_ram: Annotated[Count, "Block RAMs of the shell."]
+
+
+@dataclass(frozen=True, kw_only=True)
 class BuildStep:
     """A step of the build."""
 
@@ -399,6 +437,7 @@ class Report:
         "What an image is estimated to take of dynamic energy; null unless the build was asked to "
         "count toggles (`--energy`).",
     ]
+    plan: Annotated[PlanSummary | None, "How the hardware was planned."]
     stages: Annotated[tuple[PipelineStage, ...], "The stages of the pipeline, in order."]
     input: Annotated[NetworkInput, "What the network reads."]
     output: Annotated[NetworkOutput, "What the network answers."]

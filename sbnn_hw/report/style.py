@@ -196,6 +196,7 @@ svg .middle { text-anchor: middle; }
 svg .end { text-anchor: end; }
 svg .track { fill: var(--track); } svg .axis { fill: var(--muted); }
 svg .core, svg .sparse, svg .column { fill: var(--accent); }
+svg .turn { fill: var(--accent); fill-opacity: 0.6; }
 svg .shell { fill: var(--second); }
 svg .dense, svg .column.muted, svg .cached { fill: var(--muted); }
 svg .guess { fill: var(--accent); fill-opacity: 0.45; } svg .guess.shell { fill: var(--second); }
