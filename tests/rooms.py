@@ -48,6 +48,7 @@ ROOMS = {
     "boards": Room("Boards and parts, the shell around a network, place and route, the driver on the host.", "boards, bitstreams"),
     "rtl_gen": Room("The hardware of each operation, in Amaranth, down to Verilog.", "hardware, Amaranth"),
     "cost": Room("What hardware takes of a part, and the search for the cheapest sums.", "prices hardware"),
+    "engine": Room("Programs of folded engines: their words, what they compute, how long they take.", "engine programs"),
     "bops": Room("Counts binary operations.", "counts operations"),
     "netlist": Room("The integer network: operations, how each computes, the file `.sbnn`.", "the integer network"),
     "families": Room("What is known of each family of FPGAs, a file each.", "FPGA families"),

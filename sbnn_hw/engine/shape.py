@@ -31,8 +31,8 @@ class LayerShape:
 class Shape:
     """What an engine is built from: plain values."""
 
-    form: str  # "gaps" or "bitmap".
-    lanes: int  # Neurons that are computed at a time; of a bitmap, inputs.
+    form: str  # "gaps".
+    lanes: int  # Neurons that are computed at a time.
     gap_bits: int  # Bits of a code, polarity apart.
     signed: bool  # Whether each code has a bit that tells its polarity.
     sum_bits: int  # Bits of an accumulator, and of a start value.
@@ -141,12 +141,11 @@ class Shape:
     @property
     def activation_words(self) -> int:
         """Words of the memory of activations; each has a bit for each lane."""
-        last = max(
+        return max(
             [self.regions[1] + self._words(self.inputs)] * (not self.integers)
             + [self.regions[2 + n % 2] + layer.groups for n, layer in enumerate(self.layers[:-1])],
             default=0,
         )
-        return last
 
     def _words(self, inputs: int) -> int:
         return -(-inputs // self.lanes)
