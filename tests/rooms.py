@@ -47,6 +47,7 @@ ROOMS = {
     "sim": Room("Simulates generated Verilog with Verilator, and compares every bit with the netlist.", "Verilator"),
     "boards": Room("Boards and parts, the shell around a network, place and route, the driver on the host.", "boards, bitstreams"),
     "rtl_gen": Room("The hardware of each operation, in Amaranth, down to Verilog.", "hardware, Amaranth"),
+    "engine": Room("A chain of layers as a program in block RAM, and what the hardware of it is; numpy alone.", "folded programs"),
     "cost": Room("What hardware takes of a part, and the search for the cheapest sums.", "prices hardware"),
     "bops": Room("Counts binary operations.", "counts operations"),
     "netlist": Room("The integer network: operations, how each computes, the file `.sbnn`.", "the integer network"),
