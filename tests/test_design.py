@@ -63,7 +63,7 @@ def test_is_read_as_it_was_written(path):
     assert (DESIGN.cost.tables, DESIGN.cost.blocks, DESIGN.family) == (14, 1.0, "xc7")
 
 
-@pytest.mark.parametrize("text", ["[" * 100_000, '{"schema": 4, "latency": ' + "9" * 30 + "}"])
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"schema": 5, "latency": ' + "9" * 30 + "}"])
 def test_what_is_deep_or_beyond_bounds_is_damaged(path, text):
     path.write_text(text)
     with pytest.raises(ModelRejected, match=r"is damaged \(.*\); generate the design again$"):
@@ -156,7 +156,7 @@ def test_what_does_not_add_up_is_one_sentence(path, where, value, said):
         load_design(path)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "2", "{}", '{"schema": 4}', "\udcff"])
+@pytest.mark.parametrize("text", ["", "{", "[]", "2", "{}", '{"schema": 5}', "\udcff"])
 def test_what_is_no_design_is_damaged(path, text):
     path.write_bytes(text.encode(errors="surrogateescape"))
     with pytest.raises(ModelRejected, match="is damaged"):

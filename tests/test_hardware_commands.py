@@ -160,7 +160,7 @@ def test_wrong_folders_are_one_sentence(copy, tmp_path, model, capsys):
     assert main(["simulate", "--design", str(copy), "--images", "0"]) == 2
     assert sentence(capsys) == "Images must be 1 or more, not 0"
     description = json.loads((copy / "design.json").read_text())
-    (copy / "design.json").write_text(json.dumps({"schema": 4, "network": description["network"]}))
+    (copy / "design.json").write_text(json.dumps({"schema": 5, "network": description["network"]}))
     assert main(["simulate", "--design", str(copy)]) == 1
     assert "is damaged" in sentence(capsys)
     wider = {**description["input"], "width": description["input"]["width"] + 3}

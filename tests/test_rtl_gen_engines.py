@@ -88,19 +88,23 @@ def test_faults_in_hardware_are_seen(fault):
 
 def test_a_fault_in_the_product_is_seen():
     network, pixels = first_with(
-        lambda s: s.layers[0].counts and len(s.layers) == 2 and s.depth < 200)
+        lambda s: s.layers[0].counts and len(s.layers) == 2 and s.depth < 200
+    )
     folded = fold(network, lanes=4)
     made = generate(network, Options(form="gaps", lanes=4))
     # Ξ is the first word's; the lowest slot comes last.
-    words = folded.program.words
     row = folded.shape.header_words - 1
     broken = replace(folded.program, slots=folded.program.slots.copy())
     broken.slots[row, 0] ^= 1
-    assert broken.words[row] != words[row]
-    old, new = (f"[{row}] = {folded.shape.word_bits}'h{word:x};" for word in (words[row], broken.words[row]))
+    digits = -(-folded.shape.word_bits // 4)
+    old, new = (
+        f"[{row}] = {folded.shape.word_bits}'h{program.words[row]:0{digits}x};"
+        for program in (folded.program, broken)
+    )
     assert old in made.verilog
     verdict = check_agreement(
-        network, made.verilog.replace(old, new, 1), made.design, pixels, inside=True)
+        network, made.verilog.replace(old, new, 1), made.design, pixels, inside=True
+    )
     assert not verdict.equal
 
 
@@ -140,9 +144,14 @@ def run_engine(folded, rounds):
                     ctx.set(engine.i.valid, 1)
                     await ctx.tick().until(engine.i.ready)
                 ctx.set(engine.i.valid, 0)
-                index, scores, = await ctx.tick().sample(
-                    engine.o.payload.index, engine.o.payload.scores.as_value()
-                ).until(engine.o.valid)
+                (
+                    index,
+                    scores,
+                ) = (
+                    await ctx.tick()
+                    .sample(engine.o.payload.index, engine.o.payload.scores.as_value())
+                    .until(engine.o.valid)
+                )
                 found.append((index, scores))
 
     simulate(engine, bench)
@@ -167,8 +176,12 @@ def pair():
         rng = np.random.default_rng(seed)
         first, second = family_of(rng, inputs=12), family_of(rng, inputs=12)
         folded = fold(first, lanes=2, loadable=True)
-        folded = replace(folded, program=replace(
-            folded.program, shape=replace(folded.shape, depth=len(folded.program) + 3)))
+        folded = replace(
+            folded,
+            program=replace(
+                folded.program, shape=replace(folded.shape, depth=len(folded.program) + 3)
+            ),
+        )
         try:
             other = compile_program(second, folded.shape)
         except ModelRejected:
@@ -180,11 +193,13 @@ def pair():
 def test_another_program_is_loaded(pair):
     first, second, folded, other, pixels = pair
     own = folded.program.to_bytes()
-    found = run_engine(folded, [
-        (None, pixels, None), (other.to_bytes(), pixels, None), (own, pixels, None)])
+    found = run_engine(
+        folded, [(None, pixels, None), (other.to_bytes(), pixels, None), (own, pixels, None)]
+    )
     shape = folded.shape
     assert found == [
-        each for network in (first, second, first) for each in wanted(network, shape, pixels)]
+        each for network in (first, second, first) for each in wanted(network, shape, pixels)
+    ]
     assert wanted(first, shape, pixels) != wanted(second, shape, pixels)
 
 
@@ -192,8 +207,10 @@ def test_another_program_is_loaded(pair):
 def test_half_a_program_computes_nothing(pair, cut):
     _, second, folded, other, pixels = pair
     loaded = other.to_bytes()
-    found = run_engine(folded, [
-        (None, pixels[:1], None), (loaded, pixels, cut % len(loaded)), (loaded, pixels, None)])
+    found = run_engine(
+        folded,
+        [(None, pixels[:1], None), (loaded, pixels, cut % len(loaded)), (loaded, pixels, None)],
+    )
     assert found[1:] == wanted(second, folded.shape, pixels)
 
 
