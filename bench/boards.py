@@ -91,6 +91,8 @@ def build(what: Build, keep: bool) -> Row:
 def run(what: Build) -> None:
     """Call `sbnn-hw build`."""
     command = [sys.executable, "-m", "sbnn_hw", "build", "--json", "--out", what.folder]
+    # The tables are about networks as wires; docs/plans.md is about engines.
+    command += ["--form", "unrolled", "--fill", "100"]
     if what.levels is not None:
         command += ["--levels", str(what.levels)]
     if (ROOT / f"models/{what.model}.onnx").exists():

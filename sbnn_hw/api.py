@@ -17,6 +17,7 @@ from sbnn_hw.data.own import OwnData
 from sbnn_hw.datasets import Dataset
 from sbnn_hw.errors import UsageError
 from sbnn_hw.flow.simulated import start_board
+from sbnn_hw.planner import Wish
 from sbnn_hw.report import Report
 from sbnn_hw.sim.line import LinePort
 
@@ -35,6 +36,12 @@ def build(
     link: str = "uart",
     energy: bool = False,
     force: bool = False,
+    target_fps: float | None = None,
+    target: str = "",
+    form: str = "",
+    lanes: int = 0,
+    loadable: bool = False,
+    plan: str | Path | None = None,
     data_root: str | Path | None = None,
     progress: Callable[[str, str], None] | None = None,
     **options: Any,
@@ -70,6 +77,17 @@ def build(
         Count toggles in simulation, and estimate the energy of an image from them.
     force : bool
         Go on even if the network is too large.
+    target_fps : float, optional
+        Images a second: the smallest hardware that is as fast is built.
+    target : str
+        ``smallest`` or ``fastest``; otherwise every connection is a wire if that fits, and an
+        engine computes the network if it does not.
+    form, lanes : str, int
+        Only this form of hardware (``unrolled``, ``gaps`` or ``bitmap``), and the engine's lanes.
+    loadable : bool
+        An engine into which other networks can be loaded while the board runs.
+    plan : str or Path, optional
+        A plan that was made before, such as the ``plan.json`` of another build.
     data_root : str or Path, optional
         The folder of the data sets that have names.
     progress : callable, optional
@@ -84,13 +102,16 @@ def build(
     """
     if (board is None) == (part is None):
         raise UsageError("A build is for a board, or for a part; name one of them")
-    target = part_family(part) if part is not None else find_board(str(board))
+    place = part_family(part) if part is not None else find_board(str(board))
     if clock_mhz is not None and not 0.1 <= clock_mhz <= 2000:
         raise UsageError(f"Clock must be between 0.1 and 2000 MHz, not {clock_mhz:g}")
-    plan = flow.Plan(
+    wish = Wish(fps=target_fps, end=target, form=form, lanes=lanes, loadable=loadable)
+    if plan is not None and (wish != Wish() or options):
+        raise UsageError("A plan that is given back has all options of the hardware; omit others")
+    todo = flow.Plan(
         model=Path(model),
-        target=target,
-        out=flow.default_folder(Path(model), target) if out is None else Path(out),
+        target=place,
+        out=flow.default_folder(Path(model), place) if out is None else Path(out),
         until=until,
         clock_hz=None if clock_mhz is None else round(clock_mhz * 1e6),
         energy=energy,
@@ -100,8 +121,10 @@ def build(
         data_options=DataOptions(),
         options=options,
         link=find_link(link),
+        wish=wish,
+        hardware=None if plan is None else Path(plan),
     )
-    return flow.build(plan, progress)
+    return flow.build(todo, progress)
 
 
 def _named(data: OwnData | Dataset | str | Path | None) -> OwnData | str | None:

@@ -108,6 +108,9 @@ def stage_block(
     for queue in stage.queues:
         if queue.depth > 1 and queue not in drawn:
             lines.append(queue_words(stages, queue))
+    if wires_only and stage.latency:
+        # The first stage of an engine bears what all of them share.
+        return _block(stage.name, [*lines, "same engine", pieces.plural(stage.latency, "cycle")])
     if wires_only:
         return _block(stage.name, [*lines, "only wires"], look="wires")
     costs = []
