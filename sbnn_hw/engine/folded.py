@@ -22,6 +22,9 @@ __all__ = ["FORMS", "LANES", "Folded", "fold", "foldable"]
 FORMS = ("gaps", "bitmap")
 LANES = {"gaps": (1, 2, 4, 8, 16, 32)}
 
+#: A plan that can be loaded has room for one word more in so many.
+_ROOM = 16
+
 #: Bits of a code that are tried.
 _GAP_BITS = range(2, 15)
 
@@ -164,4 +167,7 @@ def _with_codes(
     shape = replace(draft, gap_bits=gap_bits, layers=layers, count_bits=max(1, count_bits))
     words = sum(int(each.lengths.sum()) + shape.header_words * len(each.lengths) for each in placed)
     words += shape.header_words * sum(layer.counts for layer in layers)
+    if draft.loadable:
+        # Another network with as many connections may have a few codes more.
+        words += -(-words // _ROOM)
     return replace(shape, depth=words)
