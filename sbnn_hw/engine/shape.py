@@ -113,6 +113,11 @@ class Shape:
         return -(-self.count_bits // self.lanes)
 
     @property
+    def most_codes(self) -> int:
+        """Code words that a group has at most: a header tells two less."""
+        return (1 << self.spare_bits * self.lanes) + 1
+
+    @property
     def header_words(self) -> int:
         """Words in front of a group's codes: start, flip, and the count."""
         return -(-(self.sum_bits + 1 + self.spare_bits) // self.slot_bits)
@@ -141,12 +146,11 @@ class Shape:
     @property
     def activation_words(self) -> int:
         """Words of the memory of activations; each has a bit for each lane."""
-        last = max(
+        return max(
             [self.regions[1] + self._words(self.inputs)] * (not self.integers)
             + [self.regions[2 + n % 2] + layer.groups for n, layer in enumerate(self.layers[:-1])],
             default=0,
         )
-        return last
 
     def _words(self, inputs: int) -> int:
         return -(-inputs // self.lanes)
