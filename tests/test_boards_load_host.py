@@ -20,7 +20,7 @@ from sbnn_hw.errors import LinkFailed, ModelRejected, UsageError
 from sbnn_hw.flow import loading
 from sbnn_hw.generate import generate_design
 from sbnn_hw.images import random_images
-from sbnn_hw.netlist import Taps, save
+from sbnn_hw.netlist import save
 from sbnn_hw.rtl_gen.lower import Options
 from sbnn_hw.sim.line import LinePort
 
@@ -300,26 +300,6 @@ def test_the_driver_in_c_loads_the_file_that_the_command_writes(rig, build, caps
 
 
 # What a plan holds
-
-
-def test_a_neuron_with_more_codes_than_a_plan_counts_is_refused():
-    """The words would fit, but not the count in the header of their group."""
-    sizes = {"shape": (8, 8, 1), "hidden": (16,)}
-    shape = fold(network_of(0, **sizes), lanes=4, loadable=True).shape
-    shape = replace(shape, sum_bits=12, depth=1000)
-    plain = network_of(1, **sizes)
-    stage = plain.stages[2]
-    dense = np.zeros((16, 64), np.int8)
-    dense[0] = dense[:, 0] = 1
-    ones = np.ones((1, 16), np.int64)
-    layer = replace(stage.operation, taps=Taps.from_dense(dense), thresholds=ones)
-    stages = (*plain.stages[:2], replace(stage, operation=layer), *plain.stages[3:])
-    with pytest.raises(
-        ModelRejected,
-        match=r"^Layer linear0 has a neuron of 64 codes, but the plan counts up to 17; use a "
-        r"network with fewer connections a neuron, or build for this one$",
-    ):
-        compile_program(replace(plain, stages=stages), shape)
 
 
 def test_another_network_is_computed_exactly_or_refused():

@@ -140,12 +140,6 @@ def _check_lengths(found: Placed, shape: Shape) -> None:
 
 def _layer_words(found: Placed, shape: Shape) -> npt.NDArray[np.uint32]:
     layer, lanes, head = found.layer, shape.lanes, shape.header_words
-    longest, most = int(found.lengths.max()), (1 << shape.spare_bits * lanes) + 1
-    if longest > most:
-        raise ModelRejected(
-            f"Layer {layer.name} has a neuron of {longest:,} codes, but the plan counts up to "
-            f"{most:,}; use a network with fewer connections a neuron, or build for this one"
-        )
     ends = np.cumsum(found.lengths + head)
     begins = ends - found.lengths - head
     # What is not written is an escape: it moves on, and taps nothing.
