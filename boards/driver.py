@@ -266,9 +266,9 @@ class Link:
 
     def _ask(self, kind: Command, expect: int, payload: bytes = b"") -> bytes:
         sent = self.conversation.packet(kind, expect, payload)
-        for last, payload in self.conversation.converse(iter([sent])):
-            if payload is not None:
-                return payload
+        for last, answer in self.conversation.converse(iter([sent])):
+            if answer is not None:
+                return answer
             sent = last
         raise LinkFailed(f"The board did not answer ({sent.trouble})")
 

@@ -63,8 +63,9 @@ def describe(network: Network, lowered: Lowered, options: Options) -> Design:
 def _describe_program(lowered: Lowered) -> ProgramPort | None:
     if lowered.engine is None or not lowered.engine.shape.loadable:
         return None
-    shape = lowered.engine.shape
-    return ProgramPort(shape.program_bytes, shape.short_digest)
+    shape, words = lowered.engine.shape, len(lowered.engine.program)
+    # A word takes a cycle.
+    return ProgramPort(shape.program_bytes, shape.short_digest, shape.depth - words)
 
 
 def describe_output(network: Network, lowered: Lowered, options: Options) -> OutputStream:

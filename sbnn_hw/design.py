@@ -70,6 +70,7 @@ class ProgramPort:
 
     bytes: int  # Bytes that make a program.
     shape: str  # Digest of the shape that a program must have, in 16 hexadecimal digits.
+    longer: int = 0  # Cycles that an image may take longer by another program.
 
     def __post_init__(self) -> None:
         if self.bytes < 1 or not re.fullmatch("[0-9a-f]{16}", self.shape):

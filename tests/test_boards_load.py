@@ -7,10 +7,12 @@ is the real thing.
 
 import hashlib
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from amaranth import ClockDomain, Module
+from conftest import ROOT
 from loads import Toy, identity, make_toy, toy_design
 from shells import DIVISOR, Talk, make_rig, small_network
 from simulated import simulate, stub
@@ -33,6 +35,8 @@ from sbnn_hw.boards.shell.loader import Loader
 from sbnn_hw.engine import compile_program, fold
 from sbnn_hw.errors import ModelRejected
 from sbnn_hw.images import random_images
+from sbnn_hw.models import open_network
+from sbnn_hw.netlist import Linear, Taps
 
 #: Cycles after which a line is quiet enough for the board to listen again.
 QUIET = PATIENCE * DIVISOR + 2000
@@ -380,3 +384,26 @@ def test_toys_are_told_apart_by_every_byte(toy):
         changed = bytearray(toy.program)
         changed[at] ^= 1
         assert toy.results(IMAGES[:1], bytes(changed)) != toy.results(IMAGES[:1])
+
+
+@pytest.mark.long
+def test_a_load_of_a_shipped_plan_that_is_cut_off_leaves_no_program_and_the_next_one_recovers():
+    network = open_network(ROOT / "models/mnist_sfc_98.pt")
+    # Another network of the same plan: classes in another order, and a layer turned round.
+    stages = list(network.stages)
+    first = next(n for n, stage in enumerate(stages) if isinstance(stage.operation, Linear))
+    layer, scores = stages[first].operation, stages[-1].operation
+    taps = scores.taps
+    dense = np.zeros((len(taps), network.edge_from(len(stages) - 2).size), np.int8)
+    dense[len(taps) - 1 - taps.neurons, taps.indices] = np.where(taps.inverted, -1, 1)
+    stages[first] = replace(stages[first], operation=replace(layer, flips=~layer.flips))
+    turned = replace(scores, taps=Taps.from_dense(dense), offsets=scores.offsets[::-1].copy())
+    stages[-1] = replace(stages[-1], operation=turned)
+    other = replace(network, stages=tuple(stages))
+    swap = swap_engines(make_rig(network, form="gaps", lanes=4, loadable=True), other)
+    assert swap.results[0] != swap.results[1]
+    assert swap.is_right()
+    whole = len(swap.packet(0))
+    rng = random.Random(0)
+    for size in sorted({HEAD + 1, whole - 4, whole - 1, *rng.sample(range(HEAD + 1, whole), 47)}):
+        swap.try_to(swap.packet(1 - swap.now)[:size], begun=True)

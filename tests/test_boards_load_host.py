@@ -14,8 +14,9 @@ from sbnn_hw.boards.conversation import NoProgram
 from sbnn_hw.boards.driver import Link, open_board
 from sbnn_hw.boards.protocol import ANSWER, Answer, Command, Identity, Program, Reason, Wire, pack
 from sbnn_hw.cli import main
-from sbnn_hw.engine import compile_program
-from sbnn_hw.errors import LinkFailed, UsageError
+from sbnn_hw.engine import compile_program, fold
+from sbnn_hw.engine.evaluate import evaluate
+from sbnn_hw.errors import LinkFailed, ModelRejected, UsageError
 from sbnn_hw.flow import loading
 from sbnn_hw.generate import generate_design
 from sbnn_hw.images import random_images
@@ -173,7 +174,7 @@ def test_an_identity_with_a_program_comes_back_as_it_was():
 
 @pytest.mark.parametrize("noise", [0.0, 2e-4])
 def test_a_board_is_loaded_over_a_line_with_errors(rig, noise):
-    shape = loading.fold(FIRST, lanes=4, loadable=True).shape
+    shape = fold(FIRST, lanes=4, loadable=True).shape
     with (
         serving(rig.line(noise=noise, seed=1)) as terminal,
         open_board(terminal.port, baud=1_000_000, timeout=0.5, tries=20) as board,
@@ -190,7 +191,7 @@ def test_the_simulated_network_may_forget_images_when_it_is_loaded(rig):
     line = rig.line()
     port = LinePort(line)
     board = Link(port, baud=1_000_000)
-    shape = loading.fold(FIRST, lanes=4, loadable=True).shape
+    shape = fold(FIRST, lanes=4, loadable=True).shape
     program = compile_program(OTHER, shape).to_bytes()
     image = random_images(FIRST, 1).tobytes()
     # The load begins while the image is under way.
@@ -296,3 +297,25 @@ def test_the_driver_in_c_loads_the_file_that_the_command_writes(rig, build, caps
                   timeout_ms=10)  # fmt: skip
     assert fixed.identify() == OK
     assert fixed.load(file) == FIXED
+
+
+# What a plan holds
+
+
+def test_another_network_is_computed_exactly_or_refused():
+    """Not one of its bits is lost to what the plan was built for."""
+    held = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        sizes = {"shape": (5, 4, 1), "hidden": (8, 6)[: 1 + seed % 2], "fan_in": 6}
+        shape = fold(network_of(seed, **sizes), lanes=(1, 2, 4)[seed % 3], loadable=True).shape
+        other = network_of(seed + 1000, **{**sizes, "fan_in": int(rng.integers(2, 7))})
+        try:
+            program = compile_program(other, shape)
+        except ModelRejected:
+            continue
+        held += 1
+        pixels = random_images(other, 40)
+        found, outcome = evaluate(program, pixels), other.compute(pixels)
+        np.testing.assert_array_equal(found.scores, outcome.scores)
+    assert held > 20

@@ -168,7 +168,8 @@ def _fixed(network):
 def refusals():
     rng = np.random.default_rng(5)
     plain = family_of(rng)
-    shape = fold(plain, lanes=4, loadable=True).shape
+    folded = fold(plain, lanes=4, loadable=True)
+    shape, words = folded.shape, len(folded.program)
     counted = family_of(rng, xi=1)
     yield counted, shape, "adds up all its inputs"
     yield family_of(rng, neurons=13), shape, "has 13 neurons, but the plan 12"
@@ -176,8 +177,8 @@ def refusals():
     yield family_of(rng, inputs=31), shape, "has values 31, but the plan 30"
     yield (
         plain,
-        replace(shape, depth=shape.depth - 1),
-        (f"has {shape.depth:,} words, but the plan holds {shape.depth - 1:,}"),
+        replace(shape, depth=words - 1),
+        f"has {words:,} words, but the plan holds {words - 1:,}",
     )
     yield plain, replace(shape, count_bits=1, depth=9000), "codes, but the plan counts to"
     yield plain, replace(shape, shift=2), "has score shift 1, but the plan 2"

@@ -73,6 +73,8 @@ class Shell(wiring.Component):
         feed = 2 * wire.image_bytes + wire.result_bytes + 16
         byte = link.byte_bits * divisor
         late = feed + design.latency + design.interval
+        if design.program is not None:
+            late += 2 * design.program.longer
         if feed > byte * wire.image_bytes or late > byte * (wire.image_bytes + OVERHEAD):
             raise ModelRejected(
                 f"Results of {wire.result_bytes:,} bytes after {design.latency:,} cycles, "

@@ -53,8 +53,7 @@ class Store(wiring.Component):
 
         shape = self._shape
         address = Signal(range(shape.depth))
-        stop = self.busy | self.program.reset if shape.loadable else 0
-        with m.If(self.restart | stop):
+        with m.If(self.restart):
             m.d.sync += address.eq(0)
         with m.Elif(self.advance):
             m.d.sync += address.eq(address + 1)

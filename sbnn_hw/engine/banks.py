@@ -19,7 +19,8 @@ def bank_sizes(words: int, bits: int, family: Family) -> list[int]:
     waste much of them.
     """
     cuts = _cuts(words, 1 << bits_for(words), _MOST)
-    return list(min(cuts, key=lambda sizes: (blocks_of(sizes, bits, family), len(sizes))))
+    best: tuple[int, ...] = min(cuts, key=lambda cut: (blocks_of(cut, bits, family), len(cut)))
+    return list(best)
 
 
 def blocks_of(sizes: "list[int] | tuple[int, ...]", bits: int, family: Family) -> float:

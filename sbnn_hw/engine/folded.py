@@ -20,11 +20,11 @@ __all__ = ["LANES", "Folded", "check_form", "fold", "foldable"]
 #: The lanes that each form of programs can have.
 LANES = {"gaps": (1, 2, 4, 8, 16, 32)}
 
+#: A plan that can be loaded has room for one word more in so many.
+_ROOM = 16
+
 #: Bits of a code that are tried.
 _GAP_BITS = range(2, 15)
-
-#: Words of which the memory of a loadable program has a multiple.
-_ROOM = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,5 +163,7 @@ def _with_codes(draft: Shape, chain: Chain, gap_bits: int, groups: tuple[int, ..
     shape = replace(draft, gap_bits=gap_bits, layers=layers, count_bits=max(1, count_bits))
     words = sum(int(each.lengths.sum()) + shape.header_words * len(each.lengths) for each in placed)
     words += shape.header_words * sum(layer.counts for layer in layers)
-    # What is left of the last blocks is room for another network's codes.
-    return replace(shape, depth=-(-words // _ROOM) * _ROOM if shape.loadable else words)
+    if draft.loadable:
+        # Another network with as many connections may have a few codes more.
+        words += -(-words // _ROOM)
+    return replace(shape, depth=words)

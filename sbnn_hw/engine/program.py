@@ -111,13 +111,8 @@ def compile_chain(chain: Chain, shape: Shape) -> Program:
     groups = tuple(layer.groups for layer in shape.layers)
     pieces: list[npt.NDArray[np.uint32]] = []
     placed = list(place_layers(chain, shape.lanes, shape.gap_bits, groups))
-    most = (1 << shape.spare_bits * shape.lanes) + 1
     for found, layer in zip(placed, shape.layers, strict=True):
-        if found.lengths.max() > most:
-            raise ModelRejected(
-                f"Layer {found.layer.name} has a neuron of {found.lengths.max()} codes, but the "
-                f"plan holds {most}; build for this one"
-            )
+        _check_lengths(found, shape)
         if layer.counts:
             xi = found.layer.xi << shape.unit - found.layer.unit
             pieces.append(_headers(shape, np.array([[xi] + [0] * (shape.lanes - 1)]))[0])
@@ -131,6 +126,16 @@ def compile_chain(chain: Chain, shape: Shape) -> Program:
     return Program(
         shape, slots, tuple(each.order for each in placed), tuple(each.lengths for each in placed)
     )
+
+
+def _check_lengths(found: Placed, shape: Shape) -> None:
+    """Refuse a layer with a group of more codes than its header can tell."""
+    longest = int(found.lengths.max())
+    if longest > shape.most_codes:
+        raise ModelRejected(
+            f"Layer {found.layer.name} has a neuron of {longest:,} codes, but the plan counts to "
+            f"{shape.most_codes:,}; use a network with fewer connections, or build for this one"
+        )
 
 
 def _layer_words(found: Placed, shape: Shape) -> npt.NDArray[np.uint32]:
@@ -206,7 +211,7 @@ def check_chain(chain: Chain, shape: Shape) -> None:
             f"The network's scores have {chain.score_bits} bits, but the plan's "
             f"{shape.score_bits}; build for this one"
         )
-    for number, (layer, held) in enumerate(zip(chain.layers, shape.layers, strict=True)):
+    for layer, held in zip(chain.layers, shape.layers, strict=True):
         if len(layer.taps) != held.neurons:
             raise ModelRejected(
                 f"Layer {layer.name} has {len(layer.taps)} neurons, but the plan {held.neurons}; "
@@ -217,6 +222,7 @@ def check_chain(chain: Chain, shape: Shape) -> None:
                 f"Layer {layer.name} has {layer.needed.sum()} neurons that are read, but the plan "
                 f"has room for {held.groups * shape.lanes}; build for this one"
             )
+    for number, layer in enumerate(chain.layers):
         _check_layer(layer, shape, number)
 
 

@@ -113,6 +113,11 @@ class Shape:
         return -(-self.count_bits // self.lanes)
 
     @property
+    def most_codes(self) -> int:
+        """Code words that a group has at most: a header tells two less."""
+        return (1 << self.spare_bits * self.lanes) + 1
+
+    @property
     def header_words(self) -> int:
         """Words in front of a group's codes: start, flip, and the count."""
         return -(-(self.sum_bits + 1 + self.spare_bits) // self.slot_bits)
