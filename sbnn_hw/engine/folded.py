@@ -8,9 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from sbnn_hw.cost.cost import Cost
+from sbnn_hw.engine.bitmap import fit_bitmap
 from sbnn_hw.engine.chain import Chain, read_chain
+from sbnn_hw.engine.compiler import compile_chain
 from sbnn_hw.engine.evaluate import Evaluated, evaluate
-from sbnn_hw.engine.program import Program, compile_chain, place_layers, sum_bits_of
+from sbnn_hw.engine.program import Program, place_layers, sum_bits_of
 from sbnn_hw.engine.schedule import Schedule, schedule_of
 from sbnn_hw.engine.shape import LayerShape, Shape, bits_for
 from sbnn_hw.errors import ModelRejected, UsageError
@@ -20,7 +22,7 @@ __all__ = ["FORMS", "LANES", "Folded", "fold", "foldable"]
 
 #: The forms of programs, and the lanes that each can have.
 FORMS = ("gaps", "bitmap")
-LANES = {"gaps": (1, 2, 4, 8, 16, 32)}
+LANES = {"gaps": (1, 2, 4, 8, 16, 32), "bitmap": (16, 32, 64, 128)}
 
 #: Bits of a code that are tried.
 _GAP_BITS = range(2, 15)
@@ -105,7 +107,8 @@ def fold(
     """
     check_form(form, lanes)
     chain = read_chain(network, first)
-    return Folded(network, chain, compile_chain(chain, _fit_gaps(chain, lanes, loadable)))
+    fit = fit_bitmap if form == "bitmap" else _fit_gaps
+    return Folded(network, chain, compile_chain(chain, fit(chain, lanes, loadable)))
 
 
 def check_form(form: str, lanes: int) -> None:
