@@ -26,11 +26,12 @@ class _Rows:
     tapped: npt.NDArray[np.bool_]
     inverted: npt.NDArray[np.bool_]
     places: int  # Inputs that hold something.
+    computed: int  # Inputs that the hardware has; those that nothing reads hold nothing.
 
     @property
     def full(self) -> bool:
         """Whether every neuron taps every input that there is."""
-        return bool((self.tapped.sum(axis=1) == self.places).all())
+        return bool((self.tapped.sum(axis=1) == self.computed).all())
 
     @property
     def width(self) -> int:
@@ -99,7 +100,8 @@ def handed_places(groups: int, lanes: int) -> Int:
 
 def _rows(chain: Chain, lanes: int, sizes: list[int]) -> Iterator[_Rows]:
     """Yield the weights of all layers, which compute so many neurons."""
-    places, width, held = np.arange(chain.inputs), chain.inputs, chain.inputs
+    places = np.arange(chain.inputs)
+    width = held = computed = chain.inputs
     for layer, groups in zip(chain.layers, sizes, strict=True):
         taps = layer.taps
         neurons = np.flatnonzero(layer.needed)
@@ -111,10 +113,10 @@ def _rows(chain: Chain, lanes: int, sizes: list[int]) -> Iterator[_Rows]:
         at = row[taps.neurons[kept]], places[taps.indices[kept]]
         tapped[at] = True
         inverted[at] = taps.inverted[kept] ^ (layer.scores and layer.negative)
-        yield _Rows(layer, neurons, tapped, inverted, held)
+        yield _Rows(layer, neurons, tapped, inverted, held, computed)
         places = np.full(len(taps), -1, np.int64)
         places[neurons] = handed_places(groups, lanes)[: len(neurons)]
-        width, held = -(-groups // lanes) * lanes, len(neurons)
+        width, held, computed = -(-groups // lanes) * lanes, len(neurons), groups
 
 
 def compile_bitmap(chain: Chain, shape: Shape) -> Program:

@@ -111,6 +111,13 @@ class Shape:
         return -(-self.count_bits // self.lanes)
 
     @property
+    def length_bits(self) -> int:
+        """Bits in which the hardware has the number of a group's code words, less two."""
+        if self.bitmap:
+            return max(1, max(self.steps(layer) - 2 for layer in self.layers).bit_length())
+        return self.spare_bits * self.lanes
+
+    @property
     def bitmap(self) -> bool:
         """Whether lanes are inputs of one neuron, not neurons."""
         return self.form == "bitmap"
