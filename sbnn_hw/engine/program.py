@@ -12,6 +12,7 @@ from sbnn_hw.engine.chain import Chain, ChainLayer
 from sbnn_hw.engine.codes import Gaps, group_lengths
 from sbnn_hw.engine.shape import MIN_CODES, Shape
 from sbnn_hw.errors import ModelRejected
+
 __all__ = ["Placed", "Program", "check_chain", "check_depth", "compile_gaps", "place_layers"]
 
 Int = npt.NDArray[np.int64]
