@@ -69,9 +69,8 @@ class Store(wiring.Component):
         chosen = Signal(range(len(ports)))
         data = ports[0][3].data
         for number, (begin, _, _, read) in enumerate(ports[1:], 1):
-            with m.If(self.advance):
-                with m.If(address >= begin):
-                    m.d.sync += chosen.eq(number)
+            with m.If(self.advance), m.If(address >= begin):
+                m.d.sync += chosen.eq(number)
             data = Mux(chosen >= number, read.data, data)
         if len(ports) > 1:
             with m.If(self.advance & (address < ports[1][0])):

@@ -125,9 +125,7 @@ def _fit_gaps(chain: Chain, lanes: int, loadable: bool) -> Shape:
     unit = max(layer.unit for layer in chain.layers)
     last = chain.layers[-1]
     drop = unit - chain.shift - 1
-    sums = max(
-        chain.score_bits + drop, *(sum_bits_of(layer, unit) for layer in chain.layers)
-    )
+    sums = max(chain.score_bits + drop, *(sum_bits_of(layer, unit) for layer in chain.layers))
     draft = Shape(
         form="gaps", lanes=lanes, gap_bits=1, signed=signed, sum_bits=sums, unit=unit,
         count_bits=0, depth=0, loadable=loadable, values=chain.values, value_bits=chain.value_bits,
@@ -136,8 +134,6 @@ def _fit_gaps(chain: Chain, lanes: int, loadable: bool) -> Shape:
         fixed=tuple(chain.layers[0].fixed.tolist()), layers=(), score_bits=chain.score_bits,
         shift=chain.shift, negative=last.negative and not signed,
     )  # fmt: skip
-    if last.negative and signed:
-        draft = replace(draft, negative=False)
     groups = None
     if loadable:
         groups = tuple(-(-len(layer.taps) // lanes) for layer in chain.layers)
@@ -148,9 +144,7 @@ def _fit_gaps(chain: Chain, lanes: int, loadable: bool) -> Shape:
     return min(found, key=lambda shape: (shape.depth * shape.word_bits, shape.depth))
 
 
-def _with_codes(
-    draft: Shape, chain: Chain, gap_bits: int, groups: tuple[int, ...] | None
-) -> Shape:
+def _with_codes(draft: Shape, chain: Chain, gap_bits: int, groups: tuple[int, ...] | None) -> Shape:
     """Return a shape for codes of so many bits."""
     placed = list(place_layers(chain, draft.lanes, gap_bits, groups))
     before = [chain.inputs, *(len(each.order) for each in placed)]

@@ -103,6 +103,7 @@ def compile_gaps(chain: Chain, shape: Shape) -> Program:
     pieces: list[npt.NDArray[np.uint32]] = []
     placed = list(place_layers(chain, shape.lanes, shape.gap_bits, groups))
     for found, layer in zip(placed, shape.layers, strict=True):
+        _check_lengths(found, shape)
         if layer.counts:
             xi = found.layer.xi << shape.unit - found.layer.unit
             pieces.append(_headers(shape, np.array([[xi] + [0] * (shape.lanes - 1)]))[0])
@@ -120,6 +121,16 @@ def check_depth(slots: npt.NDArray[np.uint32], shape: Shape) -> None:
         raise ModelRejected(
             f"The network's program has {len(slots):,} words, but the plan holds {shape.depth:,}; "
             "use a network with fewer connections, or build for this one"
+        )
+
+
+def _check_lengths(found: Placed, shape: Shape) -> None:
+    """Refuse a layer with a group of more codes than its header can tell."""
+    longest = int(found.lengths.max())
+    if longest > shape.most_codes:
+        raise ModelRejected(
+            f"Layer {found.layer.name} has a neuron of {longest:,} codes, but the plan counts to "
+            f"{shape.most_codes:,}; use a network with fewer connections, or build for this one"
         )
 
 
@@ -146,7 +157,10 @@ def _layer_words(found: Placed, shape: Shape) -> npt.NDArray[np.uint32]:
 
 
 def _headers(
-    shape: Shape, starts: Int, flips: npt.NDArray[np.bool_] | None = None, lengths: Int | None = None
+    shape: Shape,
+    starts: Int,
+    flips: npt.NDArray[np.bool_] | None = None,
+    lengths: Int | None = None,
 ) -> npt.NDArray[np.uint32]:
     """Return the header words of groups: (groups, words, lanes).
 
@@ -181,10 +195,9 @@ def check_chain(chain: Chain, shape: Shape) -> None:
                 f"The network has {what} {own}, but the plan {held}; use a network of the plan's "
                 "shape"
             )
-    if (
-        chain.thresholds.tolist() != [list(each) for each in shape.thresholds]
-        or chain.flips.tolist() != [list(each) for each in shape.flips]
-    ):
+    if chain.thresholds.tolist() != [
+        list(each) for each in shape.thresholds
+    ] or chain.flips.tolist() != [list(each) for each in shape.flips]:
         raise ModelRejected(
             "The network's encoder has other thresholds than the plan's; train it with the same "
             "encoder"
@@ -194,8 +207,7 @@ def check_chain(chain: Chain, shape: Shape) -> None:
             f"The network's scores have {chain.score_bits} bits, but the plan's "
             f"{shape.score_bits}; build for this one"
         )
-    for number, (layer, held) in enumerate(zip(chain.layers, shape.layers, strict=True)):
-        _check_layer(layer, shape, number)
+    for layer, held in zip(chain.layers, shape.layers, strict=True):
         if len(layer.taps) != held.neurons:
             raise ModelRejected(
                 f"Layer {layer.name} has {len(layer.taps)} neurons, but the plan {held.neurons}; "
@@ -206,6 +218,8 @@ def check_chain(chain: Chain, shape: Shape) -> None:
                 f"Layer {layer.name} has {layer.needed.sum()} neurons that are read, but the plan "
                 f"has room for {held.groups * shape.at_once}; build for this one"
             )
+    for number, layer in enumerate(chain.layers):
+        _check_layer(layer, shape, number)
 
 
 def _check_layer(layer: ChainLayer, shape: Shape, number: int) -> None:

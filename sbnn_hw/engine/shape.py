@@ -128,6 +128,11 @@ class Shape:
         return 1 if self.bitmap else self.lanes
 
     @property
+    def most_codes(self) -> int:
+        """Code words that a group has at most: a header tells two less."""
+        return (1 << self.spare_bits * self.lanes) + 1
+
+    @property
     def header_words(self) -> int:
         """Words in front of a group's codes: start, flip, and the count."""
         if self.bitmap:
@@ -163,7 +168,7 @@ class Shape:
     @property
     def activation_words(self) -> int:
         """Words of the memory of activations; each has a bit for each lane."""
-        last = max(
+        return max(
             [self.regions[1] + self._words(self.inputs)] * (not self.integers)
             + [
                 self.regions[2 + n % 2] + self.handed(layer)
@@ -171,7 +176,6 @@ class Shape:
             ],
             default=0,
         )
-        return last
 
     def handed(self, layer: LayerShape) -> int:
         """Return the words that a layer hands on."""
