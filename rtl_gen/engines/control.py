@@ -1,4 +1,4 @@
-"""What an engine of gap codes does in each cycle."""
+"""What an engine does in each cycle."""
 
 from amaranth import *
 from amaranth.lib import enum, wiring
@@ -49,7 +49,7 @@ class Control(wiring.Component):
     def __init__(self, shape):
         self._shape = shape
         super().__init__({
-            "count": In(shape.spare_bits * shape.lanes),
+            "count": In(shape.length_bits),
             "full": In(1), "taken": In(1),
             "advance": Out(1), "restart": Out(1),
             "heads": Out(1), "loads": Out(1), "codes": Out(1), "ends": Out(1),

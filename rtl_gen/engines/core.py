@@ -40,6 +40,44 @@ class Core(wiring.Component):
             "restart": Out(1),
         })
 
+    def _halves(self, m, control, feeder):
+        """Tell which halves of the input are full; return which one is computed."""
+        full, half = Signal(2), Signal()
+        m.d.sync += full.eq((full | feeder.filled) & ~Mux(control.frees, 1 << half, 0))
+        with m.If(control.frees):
+            m.d.sync += half.eq(~half)
+        m.d.comb += [control.full.eq(full.bit_select(half, 1)), feeder.full.eq(full)]
+        return half
+
+    def _count(self, m, control, feeder, writes, layer_ends, word, half, head, q):
+        """Count what layers hand on, and multiply by Ξ, which a header holds: that is q."""
+        shape = self._shape
+        left = Signal(shape.q_bits, reset_less=True)
+        with m.If(control.clears):
+            m.d.sync += q.eq(0)
+        with m.If(control.multiplies):
+            m.d.sync += [
+                q.eq((q << 1) + Mux(left[-1], head[: shape.sum_bits], 0)),
+                left.eq(left << 1),
+            ]
+        if any(layer.counts for layer in shape.layers[1:]):
+            ones, new, final = Signal(range(len(word) + 1)), Signal(), Signal()
+            total, more = Signal(shape.q_bits), Signal(shape.q_bits)
+            m.d.sync += [ones.eq(sum(bit for bit in word)), new.eq(writes), final.eq(layer_ends)]
+            m.d.comb += more.eq(total + ones)
+            with m.If(new):
+                m.d.sync += total.eq(Mux(final, 0, more))
+                with m.If(final):
+                    m.d.sync += left.eq(more)
+        if shape.layers[0].counts:
+            # An image's count is there before its turn comes.
+            kept = [Signal(shape.q_bits, name=f"kept{n}", reset_less=True) for n in range(2)]
+            for n in range(2):
+                with m.If(feeder.closes[n]):
+                    m.d.sync += kept[n].eq(feeder.count)
+            with m.If(control.counts):
+                m.d.sync += left.eq(Mux(half, kept[1], kept[0]))
+
     def _give(self, m, ranking):
         """Offer what was ranked until it is taken."""
         m.d.comb += self.o.payload.index.eq(ranking.index)

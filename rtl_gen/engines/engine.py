@@ -4,13 +4,14 @@ from amaranth import *
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from sbnn_hw.rtl_gen.engines.bitmap import BitmapCore
 from sbnn_hw.rtl_gen.engines.core import layout_of
 from sbnn_hw.rtl_gen.engines.gaps import GapsCore
 from sbnn_hw.rtl_gen.engines.store import LOADING, Store
 
 __all__ = ["Engine"]
 
-_CORES = {"gaps": GapsCore}
+_CORES = {"gaps": GapsCore, "bitmap": BitmapCore}
 
 
 class Engine(wiring.Component):

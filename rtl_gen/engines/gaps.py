@@ -31,15 +31,10 @@ class GapsCore(Core):
             m.submodules[f"lane{number}"] = lane
             m.d.comb += lane.slot.eq(self.word.word_select(number, shape.slot_bits))
         wiring.connect(m, wiring.flipped(self.i), feeder.i)
-        # Which halves of the input are full, and which one is computed.
-        full, half = Signal(2), Signal()
-        m.d.sync += full.eq((full | feeder.filled) & ~Mux(control.frees, 1 << half, 0))
-        with m.If(control.frees):
-            m.d.sync += half.eq(~half)
+        half = self._halves(m, control, feeder)
         count = Cat(lane.head[shape.sum_bits + 1 :][: shape.spare_bits] for lane in lanes)
         m.d.comb += [
-            control.count.eq(count), control.full.eq(full.bit_select(half, 1)),
-            feeder.full.eq(full),
+            control.count.eq(count),
             self.advance.eq(control.advance), self.restart.eq(control.restart),
         ]
         self._lanes(m, lanes, control, feeder, half)
@@ -122,7 +117,10 @@ class GapsCore(Core):
                     lane.write.eq(enable), lane.address.eq(address), lane.data.eq(written),
                 ]
         if shape.counts:
-            self._count(m, lanes, control, feeder, writes, layer_ends, word, half)
+            q = Signal(shape.sum_bits)
+            self._count(m, control, feeder, writes, layer_ends, word, half, lanes[0].head, q)
+            for lane in lanes:
+                m.d.comb += lane.q.eq(q)
         # What is ranked stays until it is taken; the scores' turn waits for that.
         m.d.comb += [
             ranking.go.eq(ends & scores),
@@ -133,35 +131,3 @@ class GapsCore(Core):
         m.d.comb += control.taken.eq(self.o.valid & self.o.ready)
         gives = Signal(name=f"gives{len(shape.layers) - 1}")
         m.d.comb += gives.eq(ranking.done)
-
-    def _count(self, m, lanes, control, feeder, writes, layer_ends, word, half):
-        """Count what layers hand on, and multiply by Ξ, which the first lane's header holds."""
-        shape = self._shape
-        q = Signal(shape.sum_bits)
-        left = Signal(shape.q_bits, reset_less=True)
-        with m.If(control.clears):
-            m.d.sync += q.eq(0)
-        with m.If(control.multiplies):
-            m.d.sync += [
-                q.eq((q << 1) + Mux(left[-1], lanes[0].head[: shape.sum_bits], 0)),
-                left.eq(left << 1),
-            ]
-        if any(layer.counts for layer in shape.layers[1:]):
-            ones, new, final = Signal(range(shape.lanes + 1)), Signal(), Signal()
-            total, more = Signal(shape.q_bits), Signal(shape.q_bits)
-            m.d.sync += [ones.eq(sum(bit for bit in word)), new.eq(writes), final.eq(layer_ends)]
-            m.d.comb += more.eq(total + ones)
-            with m.If(new):
-                m.d.sync += total.eq(Mux(final, 0, more))
-                with m.If(final):
-                    m.d.sync += left.eq(more)
-        if shape.layers[0].counts:
-            # An image's count is there before its turn comes.
-            kept = [Signal(shape.q_bits, name=f"kept{n}", reset_less=True) for n in range(2)]
-            for n in range(2):
-                with m.If(feeder.closes[n]):
-                    m.d.sync += kept[n].eq(feeder.count)
-            with m.If(control.counts):
-                m.d.sync += left.eq(Mux(half, kept[1], kept[0]))
-        for lane in lanes:
-            m.d.comb += lane.q.eq(q)

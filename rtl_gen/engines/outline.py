@@ -35,9 +35,10 @@ def describe_engine(network: Network, engine: Folded, options: Options) -> Itera
 def _describe_layer(network: Network, engine: Folded, n: int, options: Options) -> StageDesign:
     shape, layer = engine.shape, engine.chain.layers[n]
     edge, last = network.edge_from(layer.number), n == len(shape.layers) - 1
-    lanes, groups = shape.lanes, shape.layers[n].groups
+    lanes = shape.lanes
     size = len(layer.taps)
     order = tuple(place if place >= 0 else size for place in engine.program.orders[n].tolist())
+    taps = "taps{}" if shape.bitmap else "lane{}.taps"
     width = lanes
     if last:
         width = shape.index_bits + (shape.classes * shape.score_bits if options.scores else 0)
@@ -51,7 +52,7 @@ def _describe_layer(network: Network, engine: Folded, n: int, options: Options) 
         counted=layer.taps.width if layer.xi else 0,
         cost=engine.cost(find_family(options.family)) if not n else Cost(),
         latency=engine.schedule.layers[n],
-        words=1 if last else groups,
+        words=1 if last else shape.handed(shape.layers[n]),
         width=width,
         value_bits=edge.bits,
         signed=edge.signed,
@@ -59,7 +60,7 @@ def _describe_layer(network: Network, engine: Folded, n: int, options: Options) 
         strobes=(f"{_CORE}.gives{n}",),
         payload=None if last else f"{_CORE}.results",
         order=() if last else order,
-        issues=tuple((f"{_CORE}.lane{lane}.taps", f"{_CORE}.at{n}") for lane in range(lanes)),
+        issues=tuple((f"{_CORE}.{taps.format(lane)}", f"{_CORE}.at{n}") for lane in range(lanes)),
     )
 
 

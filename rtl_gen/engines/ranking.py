@@ -26,7 +26,7 @@ class Ranking(wiring.Component):
         self._shape, self._scores = shape, scores
         super().__init__({
             "go": In(1),
-            "sums": In(shape.lanes * shape.score_bits),
+            "sums": In(shape.at_once * shape.score_bits),
             "done": Out(1),
             "index": Out(shape.index_bits),
             **({"scores": Out(shape.classes * shape.score_bits)} if scores else {}),
@@ -35,7 +35,7 @@ class Ranking(wiring.Component):
     def elaborate(self, platform):
         m = Module()
 
-        classes, bits, lanes = self._shape.classes, self._shape.score_bits, self._shape.lanes
+        classes, bits, lanes = self._shape.classes, self._shape.score_bits, self._shape.at_once
         goes_on, active = Signal(), Signal()
         number = Signal(range(max(2, classes)))
         ends = Signal()

@@ -5,8 +5,9 @@ from sbnn_hw.families import Family
 
 __all__ = ["bank_sizes", "blocks_of"]
 
-#: Banks that a memory has at most: what is read of them must be chosen among.
-_MOST = 3
+#: Banks that a memory has at most, and one of very many words: what is read of them must be chosen
+#: among.
+_MOST, _MANY = 3, 6
 
 #: Words of the smallest bank that others follow.
 _LEAST = 256
@@ -26,6 +27,17 @@ def bank_sizes(words: int, bits: int, family: Family) -> list[int]:
 def blocks_of(sizes: "list[int] | tuple[int, ...]", bits: int, family: Family) -> float:
     """Return the blocks that banks take."""
     return sum(family.memory.blocks(size, bits) for size in sizes)
+
+
+def _taken(sizes: tuple[int, ...], bits: int, family: Family) -> tuple[float, int]:
+    """Return the blocks that banks take, and how many of them stand one above the other."""
+    above = 0
+    for size in sizes:
+        above += min(
+            (-(-size // deep) * -(-bits // wide), -(-size // deep))
+            for deep, wide in family.memory.shapes
+        )[1]
+    return blocks_of(sizes, bits, family), above
 
 
 def _cuts(words: int, largest: int, banks: int) -> list[tuple[int, ...]]:

@@ -7,9 +7,11 @@ from typing import Any
 import numpy.typing as npt
 
 from sbnn_hw.cost.cost import Cost
+from sbnn_hw.engine.bitmap import fit_bitmap
 from sbnn_hw.engine.chain import Chain, read_chain
+from sbnn_hw.engine.compiler import compile_chain
 from sbnn_hw.engine.evaluate import Evaluated, evaluate
-from sbnn_hw.engine.program import Program, compile_chain, place_layers, sum_bits_of
+from sbnn_hw.engine.program import Program, place_layers, sum_bits_of
 from sbnn_hw.engine.schedule import Schedule, schedule_of
 from sbnn_hw.engine.shape import LayerShape, Shape, bits_for
 from sbnn_hw.errors import ModelRejected, UsageError
@@ -18,7 +20,7 @@ from sbnn_hw.netlist import Network
 __all__ = ["LANES", "Folded", "check_form", "fold", "foldable"]
 
 #: The lanes that each form of programs can have.
-LANES = {"gaps": (1, 2, 4, 8, 16, 32)}
+LANES = {"gaps": (1, 2, 4, 8, 16, 32), "bitmap": (16, 32, 64, 128)}
 
 #: A plan that can be loaded has room for one word more in so many.
 _ROOM = 16
@@ -106,7 +108,8 @@ def fold(
     """
     check_form(form, lanes)
     chain = read_chain(network, first)
-    return Folded(network, chain, compile_chain(chain, _fit_gaps(chain, lanes, loadable)))
+    fit = fit_bitmap if form == "bitmap" else _fit_gaps
+    return Folded(network, chain, compile_chain(chain, fit(chain, lanes, loadable)))
 
 
 def check_form(form: str, lanes: int) -> None:

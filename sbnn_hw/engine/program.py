@@ -8,13 +8,12 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from sbnn_hw.engine.chain import Chain, ChainLayer, read_chain
+from sbnn_hw.engine.chain import Chain, ChainLayer
 from sbnn_hw.engine.codes import Gaps, group_lengths
 from sbnn_hw.engine.shape import MIN_CODES, Shape
 from sbnn_hw.errors import ModelRejected
-from sbnn_hw.netlist import Network
 
-__all__ = ["Placed", "Program", "compile_program", "place_layers"]
+__all__ = ["Placed", "Program", "check_chain", "check_depth", "compile_gaps", "place_layers"]
 
 Int = npt.NDArray[np.int64]
 
@@ -97,16 +96,8 @@ def place_layers(
         places[order] = np.arange(len(order))
 
 
-def compile_program(network: Network, shape: Shape, first: int = 0) -> Program:
-    """Return the program by which an engine computes a network from a stage on.
-
-    A network that the shape cannot hold is refused.
-    """
-    return compile_chain(read_chain(network, first), shape)
-
-
-def compile_chain(chain: Chain, shape: Shape) -> Program:
-    """Return the program of a chain for a shape."""
+def compile_gaps(chain: Chain, shape: Shape) -> Program:
+    """Return the program of a chain for a shape of gap codes."""
     check_chain(chain, shape)
     groups = tuple(layer.groups for layer in shape.layers)
     pieces: list[npt.NDArray[np.uint32]] = []
@@ -118,14 +109,19 @@ def compile_chain(chain: Chain, shape: Shape) -> Program:
             pieces.append(_headers(shape, np.array([[xi] + [0] * (shape.lanes - 1)]))[0])
         pieces.append(_layer_words(found, shape))
     slots = np.concatenate(pieces)
+    check_depth(slots, shape)
+    return Program(
+        shape, slots, tuple(each.order for each in placed), tuple(each.lengths for each in placed)
+    )
+
+
+def check_depth(slots: npt.NDArray[np.uint32], shape: Shape) -> None:
+    """Refuse a program that is longer than a shape's memory."""
     if len(slots) > shape.depth:
         raise ModelRejected(
             f"The network's program has {len(slots):,} words, but the plan holds {shape.depth:,}; "
             "use a network with fewer connections, or build for this one"
         )
-    return Program(
-        shape, slots, tuple(each.order for each in placed), tuple(each.lengths for each in placed)
-    )
 
 
 def _check_lengths(found: Placed, shape: Shape) -> None:
@@ -217,10 +213,10 @@ def check_chain(chain: Chain, shape: Shape) -> None:
                 f"Layer {layer.name} has {len(layer.taps)} neurons, but the plan {held.neurons}; "
                 "use a network of the plan's shape"
             )
-        if layer.needed.sum() > held.groups * shape.lanes:
+        if layer.needed.sum() > held.groups * shape.at_once:
             raise ModelRejected(
                 f"Layer {layer.name} has {layer.needed.sum()} neurons that are read, but the plan "
-                f"has room for {held.groups * shape.lanes}; build for this one"
+                f"has room for {held.groups * shape.at_once}; build for this one"
             )
     for number, layer in enumerate(chain.layers):
         _check_layer(layer, shape, number)
@@ -250,7 +246,7 @@ def _check_layer(layer: ChainLayer, shape: Shape, number: int) -> None:
             "build for this one"
         )
     inverted = layer.taps.inverted ^ (layer.scores and layer.negative != shape.negative)
-    if inverted.any() and not shape.signed:
+    if inverted.any() and not shape.signed and not shape.bitmap:
         raise ModelRejected(
             f"Layer {layer.name} has {inverted.sum()} inverted connections, and the plan holds "
             "none; build for this one"

@@ -7,27 +7,34 @@ import numpy.typing as npt
 
 from sbnn_hw.engine.shape import Shape
 
-__all__ = ["DRAIN", "FILL", "Schedule", "schedule_of", "settling", "waiting"]
+__all__ = ["DRAIN", "FILL", "Schedule", "deep", "schedule_of", "settling", "waiting"]
 
 #: Cycles in which the program's first words are read, and in which the last inputs of a layer are
 #: counted.
 FILL, DRAIN = 2, 2
 
-#: Cycles from a code to the cycle in which the sum with it can be read.
-_DEEP = 5
-
 #: Cycles from the last score's lane to the cycle in which the result is given.
 _RANKED = 2
 
 
+def deep(shape: Shape) -> int:
+    """Return the cycles from a code to the cycle in which the sum with it can be read."""
+    if shape.bitmap:
+        # Counts of eight bits are added four at a time.
+        return 5 if shape.lanes <= 32 else 6
+    return 5
+
+
 def settling(shape: Shape) -> int:
     """Return the cycles between two layers, besides a header, until results can be read."""
+    if shape.bitmap:
+        return max(0, deep(shape) - shape.header_words)
     return max(0, 4 - shape.header_words)
 
 
 def waiting(shape: Shape) -> int:
     """Return the cycles behind each group of scores, besides a header, while they are ranked."""
-    return max(0, shape.lanes - shape.header_words)
+    return max(0, shape.at_once - shape.header_words)
 
 
 @dataclass(frozen=True)
@@ -63,10 +70,10 @@ def schedule_of(shape: Shape, lengths: tuple[npt.NDArray[np.int64], ...]) -> Sch
         cycles.append(total)
     # An image begins in the cycle behind that in which its last word was written.
     begin = load + (0 if shape.integers else 1)
-    ranked = (shape.classes - 1) % shape.lanes + 1
+    ranked = (shape.classes - 1) % shape.at_once + 1
     last = sum(cycles) - waiting(shape)
-    latency = begin + last + _DEEP + ranked + _RANKED - 1 - (each - 1)
+    latency = begin + last + deep(shape) + ranked + _RANKED - 1 - (each - 1)
     # The scores' turn waits until the result before was taken.
-    taken = cycles[-1] - waiting(shape) + _DEEP + ranked + _RANKED - 1
+    taken = cycles[-1] - waiting(shape) + deep(shape) + ranked + _RANKED - 1
     interval = max(load, 1 + sum(cycles) + FILL, taken)
     return Schedule(load, tuple(cycles), latency, interval)

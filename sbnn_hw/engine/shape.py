@@ -5,11 +5,15 @@ import json
 from dataclasses import asdict, dataclass
 from functools import cached_property
 
-__all__ = ["MIN_CODES", "LayerShape", "Shape", "bits_for"]
+__all__ = ["MIN_CODES", "MIN_STEPS", "LayerShape", "Shape", "bits_for"]
 
 #: Code words that a group has at least: its header must not change before they have all been
 #: added up (see ``rtl_gen/engines/gaps.py``).
 MIN_CODES = 3
+
+#: Words of weights that a neuron of a bitmap has at least: the first one and the last are told
+#: apart.
+MIN_STEPS = 2
 
 
 def bits_for(count: int) -> int:
@@ -25,6 +29,10 @@ class LayerShape:
     groups: int  # Groups of lanes, each of which gives a word.
     neurons: int  # Neurons, or classes, of the layer in the network.
     counts: bool  # Whether the sum of all inputs is counted for it.
+    # Of a bitmap: "plain", a bit tells whether an input is tapped; "full", all of them are, and it
+    # tells which as they are; "masked", a word of the first kind, then one of the second.
+    weights: str = ""
+    places: int = 0  # Of a bitmap: inputs that hold something.
 
 
 @dataclass(frozen=True)
@@ -113,6 +121,23 @@ class Shape:
         return -(-self.count_bits // self.lanes)
 
     @property
+    def length_bits(self) -> int:
+        """Bits in which the hardware has the number of a group's code words, less two."""
+        if self.bitmap:
+            return max(1, max(self.steps(layer) - 2 for layer in self.layers).bit_length())
+        return self.spare_bits * self.lanes
+
+    @property
+    def bitmap(self) -> bool:
+        """Whether lanes are inputs of one neuron, not neurons."""
+        return self.form == "bitmap"
+
+    @property
+    def at_once(self) -> int:
+        """Neurons of a group: those that are computed at a time."""
+        return 1 if self.bitmap else self.lanes
+
+    @property
     def most_codes(self) -> int:
         """Code words that a group has at most: a header tells two less."""
         return (1 << self.spare_bits * self.lanes) + 1
@@ -120,7 +145,14 @@ class Shape:
     @property
     def header_words(self) -> int:
         """Words in front of a group's codes: start, flip, and the count."""
+        if self.bitmap:
+            return -(-(self.sum_bits + 1) // self.lanes)
         return -(-(self.sum_bits + 1 + self.spare_bits) // self.slot_bits)
+
+    def steps(self, layer: LayerShape) -> int:
+        """Return the words of weights that each neuron of a layer has in a bitmap."""
+        words = self._words(layer.inputs)
+        return 2 * words if layer.weights == "masked" else max(MIN_STEPS, words)
 
     # The memory of activations
 
@@ -134,8 +166,8 @@ class Shape:
         sizes = [
             0 if self.integers else self._words(self.inputs),
             0 if self.integers else self._words(self.inputs),
-            max((layer.groups for layer in self.layers[:-1:2]), default=0),
-            max((layer.groups for layer in self.layers[1:-1:2]), default=0),
+            max((self.handed(layer) for layer in self.layers[:-1:2]), default=0),
+            max((self.handed(layer) for layer in self.layers[1:-1:2]), default=0),
         ]
         found, end = [0] * 4, 0
         for n in sorted(range(4), key=lambda n: -_rounded(sizes[n])):
@@ -148,9 +180,16 @@ class Shape:
         """Words of the memory of activations; each has a bit for each lane."""
         return max(
             [self.regions[1] + self._words(self.inputs)] * (not self.integers)
-            + [self.regions[2 + n % 2] + layer.groups for n, layer in enumerate(self.layers[:-1])],
+            + [
+                self.regions[2 + n % 2] + self.handed(layer)
+                for n, layer in enumerate(self.layers[:-1])
+            ],
             default=0,
         )
+
+    def handed(self, layer: LayerShape) -> int:
+        """Return the words that a layer hands on."""
+        return self._words(layer.groups * self.at_once)
 
     def _words(self, inputs: int) -> int:
         return -(-inputs // self.lanes)
