@@ -93,13 +93,11 @@ class Control(wiring.Component):
                 m.d.comb += self.advance.eq(1)
                 with m.If(over):
                     go(_State.READY)
-            with m.Case(_State.READY):
-                with m.If(self.full):
-                    begin(0)
-            with m.Case(_State.FREE):
-                with m.If(~busy):
-                    m.d.sync += busy.eq(1)
-                    go(_State.HEAD, heads)
+            with m.Case(_State.READY), m.If(self.full):
+                begin(0)
+            with m.Case(_State.FREE), m.If(~busy):
+                m.d.sync += busy.eq(1)
+                go(_State.HEAD, heads)
             if shape.counts:
                 with m.Case(_State.FACTOR):
                     m.d.comb += [self.advance.eq(1), self.heads.eq(1), self.clears.eq(1)]
@@ -117,9 +115,8 @@ class Control(wiring.Component):
                 m.d.comb += [self.advance.eq(1), self.heads.eq(1), self.loads.eq(over)]
                 if shape.counts:
                     plain = [n for n, layer in enumerate(shape.layers) if not layer.counts]
-                    with m.Switch(self.layer):
-                        with m.Case(*plain):
-                            m.d.comb += self.clears.eq(1)
+                    with m.Switch(self.layer), m.Case(*plain):
+                        m.d.comb += self.clears.eq(1)
                 with m.If(over):
                     go(_State.FIRST)
             with m.Case(_State.FIRST):
@@ -131,9 +128,8 @@ class Control(wiring.Component):
                 m.d.sync += left.eq(left - 1)
                 with m.If(self.ends):
                     self._end(m, go, begin)
-            with m.Case(_State.WAIT):
-                with m.If(over):
-                    self._go_on(m, go, begin)
+            with m.Case(_State.WAIT), m.If(over):
+                self._go_on(m, go, begin)
         m.d.sync += self.frees.eq(self.ends & self.layer_ends & (self.layer == 0))
 
         return m

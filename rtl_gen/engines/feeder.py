@@ -146,9 +146,8 @@ class Feeder(wiring.Component):
         counted = Signal(shape.value_bits if shape.integers else 1)
         m.d.comb += counted.eq(value)
         if shape.fixed:
-            with m.Switch(position):
-                with m.Case(*shape.fixed):
-                    m.d.comb += counted.eq(0)
+            with m.Switch(position), m.Case(*shape.fixed):
+                m.d.comb += counted.eq(0)
         total = Signal(shape.q_bits)
         m.d.comb += [
             self.count.eq(total + counted),

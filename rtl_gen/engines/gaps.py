@@ -1,87 +1,36 @@
 """The engine of gap codes: lanes in lockstep, layers in turn, by a program in block RAM."""
 
 from amaranth import *
-from amaranth.lib import data, stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib import wiring
 
 from sbnn_hw.rtl_gen.engines.control import Control
+from sbnn_hw.rtl_gen.engines.core import Core, later
 from sbnn_hw.rtl_gen.engines.feeder import Feeder
 from sbnn_hw.rtl_gen.engines.lane import Lane
 from sbnn_hw.rtl_gen.engines.ranking import Ranking
-from sbnn_hw.rtl_gen.engines.store import LOADING, Store
 
-__all__ = ["GapsEngine"]
+__all__ = ["GapsCore"]
 
 
-class GapsEngine(wiring.Component):
-    """A chain of layers between two streams, computed in turn.
+class GapsCore(Core):
+    """Lanes in lockstep, each with its own copy of all activations, and what tells them what to do.
 
     An image comes in value by value while the one before it is computed. Timing depends on the
     program alone, not on what an image holds.
-
-    Members
-    -------
-    i : :py:`In(stream.Signature(value_bits))`
-        The values of an image, one after the other.
-    o : :py:`Out(stream.Signature(data.StructLayout))`
-        The number of the class, and the scores where they are asked for.
-    program : :py:`In(LOADING)`
-        A program to write, where it is loadable. From ``reset`` until the last word was written,
-        nothing is taken and nothing given.
     """
-
-    # An engine that is only asked for its ports is no oversight.
-    _MustUse__silence = True
-
-    def __init__(self, shape, words, family, scores=True):
-        self._shape, self._words, self._family = shape, words, family
-        self._scores = scores
-        layout = {"index": shape.index_bits}
-        if scores:
-            layout["scores"] = data.ArrayLayout(signed(shape.score_bits), shape.classes)
-        super().__init__({
-            "i": In(stream.Signature(shape.value_bits)),
-            "o": Out(stream.Signature(data.StructLayout(layout))),
-            **({"program": In(LOADING)} if shape.loadable else {}),
-        })
 
     def elaborate(self, platform):
         m = Module()
 
-        self._store = m.submodules.store = Store(self._words, self._shape, self._family)
-        inner = self._inner()
-        if self._shape.loadable:
-            wiring.connect(m, wiring.flipped(self.program), self._store.program)
-            # A reset stops whatever is under way.
-            stopped = Signal()
-            m.d.comb += stopped.eq(self._store.busy | self.program.reset)
-            inner = ResetInserter(stopped)(inner)
-            for port in (self._ready, self._valid):
-                port[1] &= ~stopped
-        m.submodules.core = inner
-        m.d.comb += [self.i.ready.eq(self._ready[1]), self.o.valid.eq(self._valid[1])]
-
-        return m
-
-    def _inner(self):
-        """Return all but the program's memory."""
-        m = Module()
         shape = self._shape
         feeder = m.submodules.feeder = Feeder(shape)
         ranking = m.submodules.ranking = Ranking(shape, self._scores)
+        control = m.submodules.control = Control(shape)
         lanes = [Lane(shape) for _ in range(shape.lanes)]
         for number, lane in enumerate(lanes):
             m.submodules[f"lane{number}"] = lane
-            m.d.comb += lane.slot.eq(self._store.word.word_select(number, shape.slot_bits))
-        ready, valid = Signal(), Signal()
-        self._ready, self._valid = [None, ready], [None, valid]
-        m.d.comb += [
-            feeder.i.payload.eq(self.i.payload), feeder.i.valid.eq(self.i.valid),
-            ready.eq(feeder.i.ready), self.o.payload.index.eq(ranking.index),
-        ]
-        if self._scores:
-            m.d.comb += self.o.payload.scores.as_value().eq(ranking.scores)
-        control = m.submodules.control = Control(shape)
+            m.d.comb += lane.slot.eq(self.word.word_select(number, shape.slot_bits))
+        wiring.connect(m, wiring.flipped(self.i), feeder.i)
         # Which halves of the input are full, and which one is computed.
         full, half = Signal(2), Signal()
         m.d.sync += full.eq((full | feeder.filled) & ~Mux(control.frees, 1 << half, 0))
@@ -91,10 +40,11 @@ class GapsEngine(wiring.Component):
         m.d.comb += [
             control.count.eq(count), control.full.eq(full.bit_select(half, 1)),
             feeder.full.eq(full),
-            self._store.advance.eq(control.advance), self._store.restart.eq(control.restart),
+            self.advance.eq(control.advance), self.restart.eq(control.restart),
         ]
         self._lanes(m, lanes, control, feeder, half)
-        self._results(m, lanes, control, feeder, ranking, half, valid)
+        self._results(m, lanes, control, feeder, ranking, half)
+
         return m
 
     def _lanes(self, m, lanes, control, feeder, half):
@@ -109,11 +59,11 @@ class GapsEngine(wiring.Component):
             for n in numbers[1:]:
                 with m.Case(n):
                     m.d.sync += base.eq(even if n % 2 else odd)
-        first = _later(m, control.layer == 0, 3, "first") if shape.integers else Const(0)
+        first = later(m, control.layer == 0, 3, "first") if shape.integers else Const(0)
         negative = Const(0)
         if shape.negative:
-            negative = _later(m, control.layer == len(numbers) - 1, 3, "negative")
-        begins = _later(m, control.loads, 4, "begins")
+            negative = later(m, control.layer == len(numbers) - 1, 3, "negative")
+        begins = later(m, control.loads, 4, "begins")
         for lane in lanes:
             m.d.comb += [
                 lane.heads.eq(control.heads), lane.loads.eq(control.loads),
@@ -135,12 +85,12 @@ class GapsEngine(wiring.Component):
             at = Signal(name=f"at{n}")
             m.d.sync += at.eq(control.layer == n)
 
-    def _results(self, m, lanes, control, feeder, ranking, half, valid):
+    def _results(self, m, lanes, control, feeder, ranking, half):
         """Write what a group gives, or rank it; count what is written."""
         shape = self._shape
         begin0, begin1, even, odd = shape.regions
-        ends = _later(m, control.ends, 5, "ends")
-        layer_ends = _later(m, control.layer_ends, 5, "layer_ends")
+        ends = later(m, control.ends, 5, "ends")
+        layer_ends = later(m, control.layer_ends, 5, "layer_ends")
         layer, group = Signal.like(control.layer), Signal.like(control.group)
         scores = Signal()
         m.d.comb += scores.eq(layer == len(shape.layers) - 1)
@@ -179,11 +129,8 @@ class GapsEngine(wiring.Component):
             ranking.sums.eq(Cat(
                 lane.sum[shape.score_drop :][: shape.score_bits] for lane in lanes)),
         ]
-        with m.If(ranking.done):
-            m.d.sync += valid.eq(1)
-        with m.Elif(valid & self.o.ready):
-            m.d.sync += valid.eq(0)
-        m.d.comb += control.taken.eq(valid & self.o.ready)
+        self._give(m, ranking)
+        m.d.comb += control.taken.eq(self.o.valid & self.o.ready)
         gives = Signal(name=f"gives{len(shape.layers) - 1}")
         m.d.comb += gives.eq(ranking.done)
 
@@ -218,12 +165,3 @@ class GapsEngine(wiring.Component):
                 m.d.sync += left.eq(Mux(half, kept[1], kept[0]))
         for lane in lanes:
             m.d.comb += lane.q.eq(q)
-
-
-def _later(m, value, cycles, name):
-    """Return a bit as it was some cycles before."""
-    for n in range(cycles):
-        later = Signal(name=f"{name}{n + 1}")
-        m.d.sync += later.eq(value)
-        value = later
-    return value

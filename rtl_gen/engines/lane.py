@@ -6,13 +6,9 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from sbnn_hw.engine.shape import bits_for
+from sbnn_hw.rtl_gen.engines.store import IN_BLOCKS
 
-__all__ = ["Lane", "copy_of_activations"]
-
-
-def copy_of_activations(shape):
-    """Return a lane's own copy of all activations: words with a bit for each lane."""
-    return Memory(shape=shape.lanes, depth=max(2, shape.activation_words), init=[])
+__all__ = ["Lane"]
 
 
 class Lane(wiring.Component):
@@ -103,7 +99,8 @@ class Lane(wiring.Component):
             turned = turned ^ inverted3
         bits = Signal()
         if shape.activation_words:
-            memory = m.submodules.activations = copy_of_activations(shape)
+            memory = m.submodules.activations = Memory(
+                shape=shape.lanes, depth=max(2, shape.activation_words), init=[], attrs=IN_BLOCKS)
             write, read = memory.write_port(), memory.read_port()
             select = bits_for(shape.lanes)
             word = Signal(shape.lanes, reset_less=True)
@@ -123,7 +120,8 @@ class Lane(wiring.Component):
             m.d.sync += found.eq(read3 & (bits ^ turned))
             return found
         values = m.submodules.values = Memory(
-            shape=shape.value_bits, depth=(1 << bits_for(shape.values)) + shape.values, init=[])
+            shape=shape.value_bits, depth=(1 << bits_for(shape.values)) + shape.values, init=[],
+            attrs=IN_BLOCKS)
         write, read = values.write_port(), values.read_port()
         value = Signal(shape.value_bits, reset_less=True)
         found = Signal(shape.value_bits)

@@ -4,7 +4,7 @@ from amaranth import *
 from amaranth.lib import wiring
 
 from sbnn_hw.families import find_family
-from sbnn_hw.rtl_gen.engines.gaps import GapsEngine
+from sbnn_hw.rtl_gen.engines.engine import Engine
 
 __all__ = ["ENGINE", "join_engine"]
 
@@ -17,8 +17,7 @@ def join_engine(component, lowered, options):
     m = Module()
 
     folded = lowered.engine
-    engine = GapsEngine(
-        folded.shape, folded.program.words, find_family(options.family), options.scores)
+    engine = Engine(folded, find_family(options.family), options.scores)
     m.submodules[ENGINE] = engine
     wiring.connect(m, wiring.flipped(component.i), engine.i)
     m.d.comb += [

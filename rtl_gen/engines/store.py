@@ -7,7 +7,10 @@ from amaranth.lib.wiring import In, Out
 
 from sbnn_hw.engine.banks import bank_sizes
 
-__all__ = ["LOADING", "Store"]
+__all__ = ["IN_BLOCKS", "LOADING", "Store"]
+
+#: Keeps synthesis from making tables of a memory.
+IN_BLOCKS = {"ram_style": "block", "rom_style": "block"}
 
 #: What writes a program.
 LOADING = wiring.Signature({
@@ -57,7 +60,7 @@ class Store(wiring.Component):
         ports, begin = [], 0
         for number, size in enumerate(self._banks):
             words = self._words[begin : begin + size]
-            memory = Memory(shape=shape.word_bits, depth=size, init=words)
+            memory = Memory(shape=shape.word_bits, depth=size, init=words, attrs=IN_BLOCKS)
             m.submodules[f"bank{number}"] = memory
             read = memory.read_port()
             m.d.comb += [read.addr.eq(address), read.en.eq(self.advance)]
@@ -66,9 +69,8 @@ class Store(wiring.Component):
         chosen = Signal(range(len(ports)))
         data = ports[0][3].data
         for number, (begin, _, _, read) in enumerate(ports[1:], 1):
-            with m.If(self.advance):
-                with m.If(address >= begin):
-                    m.d.sync += chosen.eq(number)
+            with m.If(self.advance), m.If(address >= begin):
+                m.d.sync += chosen.eq(number)
             data = Mux(chosen >= number, read.data, data)
         if len(ports) > 1:
             with m.If(self.advance & (address < ports[1][0])):

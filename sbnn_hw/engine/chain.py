@@ -117,9 +117,7 @@ def read_chain(network: Network, first: int = 0) -> Chain:
         operation = stage.operation
         if isinstance(operation, Encode) and encoder is None:
             encoder, thresholds = stage.name, operation.thresholds
-            flips = (
-                np.zeros(thresholds.shape, bool) if operation.flips is None else operation.flips
-            )
+            flips = np.zeros(thresholds.shape, bool) if operation.flips is None else operation.flips
         elif not isinstance(operation, Flatten):
             break
         at += 1
@@ -153,7 +151,8 @@ def _neurons(network: Network, number: int, stage: Stage) -> ChainLayer:
     starts = -layer.thresholds[0]
     return ChainLayer(
         number, stage.name, layer.taps, layer.k, starts, layer.flips, layer.xi, layer.fixed,
-        layer.counted_inputs(edge) * edge.maximum, low + starts, high + starts, needed, scores=False, negative=False,
+        layer.counted_inputs(edge) * edge.maximum, low + starts, high + starts, needed,
+        scores=False, negative=False,
     )  # fmt: skip
 
 

@@ -25,11 +25,17 @@ def _lanes(shape: Shape, family: Family) -> Cost:
     adds = 2 + shape.counts
     tables = shape.sum_bits * adds + shape.position_bits * 2 + lanes
     registers = (
-        shape.sum_bits + shape.position_bits + lanes + 8 + 2 * bits_for(lanes)
+        shape.sum_bits
+        + shape.position_bits
+        + lanes
+        + 8
+        + 2 * bits_for(lanes)
         + shape.header_words * shape.slot_bits
     )
     words = shape.activation_words
     return Cost(
-        tables=lanes * tables, registers=lanes * registers, memory_bits=lanes * words * lanes,
+        tables=lanes * tables,
+        registers=lanes * registers,
+        memory_bits=lanes * words * lanes,
         blocks=lanes * bits.blocks(max(1, words), lanes),
     )

@@ -4,7 +4,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from sbnn_hw.cost.cost import Cost
@@ -24,6 +23,9 @@ LANES = {"gaps": (1, 2, 4, 8, 16, 32)}
 
 #: Bits of a code that are tried.
 _GAP_BITS = range(2, 15)
+
+#: Words of which the memory of a loadable program has a multiple.
+_ROOM = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,19 +125,19 @@ def _fit_gaps(chain: Chain, lanes: int, loadable: bool) -> Shape:
     unit = max(layer.unit for layer in chain.layers)
     last = chain.layers[-1]
     drop = unit - chain.shift - 1
-    sums = max(
-        chain.score_bits + drop, *(sum_bits_of(layer, unit) for layer in chain.layers)
-    )
+    sums = max(chain.score_bits + drop, *(sum_bits_of(layer, unit) for layer in chain.layers))
+    score_bits = chain.score_bits
+    if loadable:
+        # Another network's sums may be larger.
+        sums, score_bits = sums + 2, score_bits + 1
     draft = Shape(
         form="gaps", lanes=lanes, gap_bits=1, signed=signed, sum_bits=sums, unit=unit,
         count_bits=0, depth=0, loadable=loadable, values=chain.values, value_bits=chain.value_bits,
         thresholds=tuple(map(tuple, chain.thresholds.tolist())),
         flips=tuple(map(tuple, chain.flips.tolist())),
-        fixed=tuple(chain.layers[0].fixed.tolist()), layers=(), score_bits=chain.score_bits,
+        fixed=tuple(chain.layers[0].fixed.tolist()), layers=(), score_bits=score_bits,
         shift=chain.shift, negative=last.negative and not signed,
     )  # fmt: skip
-    if last.negative and signed:
-        draft = replace(draft, negative=False)
     groups = None
     if loadable:
         groups = tuple(-(-len(layer.taps) // lanes) for layer in chain.layers)
@@ -146,9 +148,7 @@ def _fit_gaps(chain: Chain, lanes: int, loadable: bool) -> Shape:
     return min(found, key=lambda shape: (shape.depth * shape.word_bits, shape.depth))
 
 
-def _with_codes(
-    draft: Shape, chain: Chain, gap_bits: int, groups: tuple[int, ...] | None
-) -> Shape:
+def _with_codes(draft: Shape, chain: Chain, gap_bits: int, groups: tuple[int, ...] | None) -> Shape:
     """Return a shape for codes of so many bits."""
     placed = list(place_layers(chain, draft.lanes, gap_bits, groups))
     before = [chain.inputs, *(len(each.order) for each in placed)]
@@ -164,4 +164,5 @@ def _with_codes(
     shape = replace(draft, gap_bits=gap_bits, layers=layers, count_bits=max(1, count_bits))
     words = sum(int(each.lengths.sum()) + shape.header_words * len(each.lengths) for each in placed)
     words += shape.header_words * sum(layer.counts for layer in layers)
-    return replace(shape, depth=words)
+    # What is left of the last blocks is room for another network's codes.
+    return replace(shape, depth=-(-words // _ROOM) * _ROOM if shape.loadable else words)

@@ -111,7 +111,13 @@ def compile_chain(chain: Chain, shape: Shape) -> Program:
     groups = tuple(layer.groups for layer in shape.layers)
     pieces: list[npt.NDArray[np.uint32]] = []
     placed = list(place_layers(chain, shape.lanes, shape.gap_bits, groups))
+    most = (1 << shape.spare_bits * shape.lanes) + 1
     for found, layer in zip(placed, shape.layers, strict=True):
+        if found.lengths.max() > most:
+            raise ModelRejected(
+                f"Layer {found.layer.name} has a neuron of {found.lengths.max()} codes, but the "
+                f"plan holds {most}; build for this one"
+            )
         if layer.counts:
             xi = found.layer.xi << shape.unit - found.layer.unit
             pieces.append(_headers(shape, np.array([[xi] + [0] * (shape.lanes - 1)]))[0])
@@ -150,7 +156,10 @@ def _layer_words(found: Placed, shape: Shape) -> npt.NDArray[np.uint32]:
 
 
 def _headers(
-    shape: Shape, starts: Int, flips: npt.NDArray[np.bool_] | None = None, lengths: Int | None = None
+    shape: Shape,
+    starts: Int,
+    flips: npt.NDArray[np.bool_] | None = None,
+    lengths: Int | None = None,
 ) -> npt.NDArray[np.uint32]:
     """Return the header words of groups: (groups, words, lanes).
 
@@ -185,10 +194,9 @@ def check_chain(chain: Chain, shape: Shape) -> None:
                 f"The network has {what} {own}, but the plan {held}; use a network of the plan's "
                 "shape"
             )
-    if (
-        chain.thresholds.tolist() != [list(each) for each in shape.thresholds]
-        or chain.flips.tolist() != [list(each) for each in shape.flips]
-    ):
+    if chain.thresholds.tolist() != [
+        list(each) for each in shape.thresholds
+    ] or chain.flips.tolist() != [list(each) for each in shape.flips]:
         raise ModelRejected(
             "The network's encoder has other thresholds than the plan's; train it with the same "
             "encoder"
@@ -199,7 +207,6 @@ def check_chain(chain: Chain, shape: Shape) -> None:
             f"{shape.score_bits}; build for this one"
         )
     for number, (layer, held) in enumerate(zip(chain.layers, shape.layers, strict=True)):
-        _check_layer(layer, shape, number)
         if len(layer.taps) != held.neurons:
             raise ModelRejected(
                 f"Layer {layer.name} has {len(layer.taps)} neurons, but the plan {held.neurons}; "
@@ -210,6 +217,7 @@ def check_chain(chain: Chain, shape: Shape) -> None:
                 f"Layer {layer.name} has {layer.needed.sum()} neurons that are read, but the plan "
                 f"has room for {held.groups * shape.lanes}; build for this one"
             )
+        _check_layer(layer, shape, number)
 
 
 def _check_layer(layer: ChainLayer, shape: Shape, number: int) -> None:

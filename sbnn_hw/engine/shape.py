@@ -131,12 +131,11 @@ class Shape:
     @property
     def activation_words(self) -> int:
         """Words of the memory of activations; each has a bit for each lane."""
-        last = max(
+        return max(
             [self.regions[1] + self._words(self.inputs)] * (not self.integers)
             + [self.regions[2 + n % 2] + layer.groups for n, layer in enumerate(self.layers[:-1])],
             default=0,
         )
-        return last
 
     def _words(self, inputs: int) -> int:
         return -(-inputs // self.lanes)
