@@ -98,9 +98,13 @@ class Tally:
             "bench/fuzz.py: ways": _counts("compared with the netlist", "times", self.ways),
             "bench/fuzz.py: features": table(
                 ("feature", "networks") * 2,
-                _two_columns([(name, f"{self.features[name]:,}") for name in names]),
+                _two_columns([(_lane(name), f"{self.features[name]:,}") for name in names]),
             ),
         }
+
+
+def _lane(name: str) -> str:
+    return "1 lane" if name == "1 lanes" else name
 
 
 def _number(lanes: str) -> int:
