@@ -2,7 +2,8 @@
 
 Blocks are counted: memories are forced into them. Tables and registers have prices that were fitted
 to what Yosys 0.70 makes of engines of ``digits`` and ``mnist_sfc_98``: within 10 % of those.
-Two models of tables were measured too, and are up to a quarter off: ``letter_3k`` takes more, ``vowel_1k4`` less.
+Two models of tables were measured too, and are up to a quarter off: ``letter_3k``
+takes more, ``vowel_1k4`` less.
 """
 
 from typing import NamedTuple
