@@ -124,6 +124,8 @@ class StageDesign:
     issues: tuple[tuple[str, ...], ...] = ()
 
     def __post_init__(self) -> None:
+        if not all(self.issues):
+            raise ValueError(f"issues of stage {self.name} must name signals")
         if self.payload is None:
             return
         if not self.strobes or not self.value_bits or self.width % self.value_bits:
