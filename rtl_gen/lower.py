@@ -123,6 +123,11 @@ def lower(network: Network, options: Options) -> Lowered:
 
 def _lower_folded(network: Network, options: Options) -> Lowered:
     """Return an engine that computes a network."""
+    if options.folded not in ("", network.stages[0].name):
+        raise UsageError(
+            f"A program computes a whole network, from stage {network.stages[0].name} on, not from "
+            f"{options.folded!r:.80}; leave folded empty"
+        )
     engine = fold(network, form=options.form, lanes=options.lanes, loadable=options.loadable)
     return Lowered(
         {}, {}, engine.shape.values, 0, engine.latency, engine.shape.index_bits,

@@ -36,15 +36,14 @@ class Options:
     scores : bool
         Whether scores are given with the class.
     form : str
-        ``unrolled``: every connection is a wire. ``gaps``, ``bitmap``: layers are computed in turn
-        by a program in block RAM.
+        ``unrolled``: every connection is a wire. ``gaps``: layers are computed in turn by a program
+        in block RAM.
     lanes : int
-        Of a program: neurons, or in a bitmap inputs, at a time.
+        Of a program: neurons at a time.
     loadable : bool
         Whether the program can be written while the hardware runs.
     folded : str
-        The first stage that a program computes; what comes before is unrolled. Empty: the first
-        from which on that can be.
+        The first stage that a program computes: the network's first, which is meant if it is empty.
     """
 
     family: str = "generic"
@@ -78,5 +77,5 @@ class Options:
             check_form(self.form, self.lanes)
         elif self.lanes or self.loadable or self.folded:
             raise UsageError(
-                "Lanes, loadable and folded are for programs; use them with --form gaps or bitmap"
+                "Lanes, loadable and folded are for programs; use them with form gaps"
             )

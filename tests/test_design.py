@@ -73,7 +73,7 @@ def test_what_is_deep_or_beyond_bounds_is_damaged(path, text):
 def test_begins_with_its_form(path):
     assert next(iter(json.loads(DESIGN.to_json()).items())) == ("schema", SCHEMA)
     path.write_text(json.dumps(DESIGN.to_dict() | {"schema": 1}))
-    said = f"The design in {path.parent} has form 1, but this release reads 4; generate it again"
+    said = f"The design in {path.parent} has form 1, but this release reads 5; generate it again"
     with pytest.raises(ModelRejected, match=f"^{re.escape(said)}$"):
         load_design(path)
 

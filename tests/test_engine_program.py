@@ -1,6 +1,7 @@
 """Programs of engines: what their words say is what the network computes, and nothing else fits."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from sbnn_hw.engine.codes import Gaps, take_steps
 from sbnn_hw.engine.evaluate import evaluate
 from sbnn_hw.errors import ModelRejected, UsageError
 from sbnn_hw.families import find_family
+from sbnn_hw.models import open_network
 from sbnn_hw.netlist import Edge, Encode, Scores, Taps
 
 LANES = (1, 2, 4, 8, 16, 32)
@@ -256,3 +258,21 @@ def test_regions_do_not_overlap():
             assert not words & used
             used |= words
         assert max(used, default=-1) < max(1, shape.activation_words)
+
+
+#: Tables and blocks that Yosys 0.70 made, by model, lanes and family.
+MEASURED = {
+    ("digits", 2): {"xc7": (276, 1.5), "ecp5": (427, 3), "ice40": (407, 5)},
+    ("mnist_sfc_98", 4): {"xc7": (415, 4.5), "ecp5": (685, 9), "ice40": (647, 21)},
+    ("mnist_sfc_98", 16): {"xc7": (1075, 11), "ecp5": (1974, 22), "ice40": (1994, 34)},
+}
+
+
+@pytest.mark.parametrize(("model", "lanes"), MEASURED)
+def test_estimates_are_near_what_was_measured(model, lanes):
+    path = Path(__file__).parent.parent / "models" / f"{model}.pt"
+    folded = fold(open_network(path), lanes=lanes)
+    for family, (tables, blocks) in MEASURED[model, lanes].items():
+        cost = folded.cost(find_family(family))
+        assert abs(cost.tables / tables - 1) < 0.1, (family, cost.tables, tables)
+        assert cost.blocks == blocks

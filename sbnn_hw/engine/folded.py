@@ -15,10 +15,9 @@ from sbnn_hw.engine.shape import LayerShape, Shape, bits_for
 from sbnn_hw.errors import ModelRejected, UsageError
 from sbnn_hw.netlist import Network
 
-__all__ = ["FORMS", "LANES", "Folded", "fold", "foldable"]
+__all__ = ["LANES", "Folded", "check_form", "fold", "foldable"]
 
-#: The forms of programs, and the lanes that each can have.
-FORMS = ("gaps", "bitmap")
+#: The lanes that each form of programs can have.
 LANES = {"gaps": (1, 2, 4, 8, 16, 32)}
 
 #: Bits of a code that are tried.
@@ -97,9 +96,9 @@ def fold(
     network : Network
         A chain of an encoder, linear layers and scores, from the stage on.
     form : str
-        ``gaps``: codes of the steps from tap to tap. ``bitmap``: a bit for each weight.
+        ``gaps``: codes of the steps from tap to tap.
     lanes : int
-        Of gaps, neurons at a time; of a bitmap, inputs at a time.
+        Neurons at a time.
     loadable : bool
         Whether another program can be loaded.
     first : int

@@ -31,8 +31,8 @@ class LayerShape:
 class Shape:
     """What an engine is built from: plain values."""
 
-    form: str  # "gaps" or "bitmap".
-    lanes: int  # Neurons that are computed at a time; of a bitmap, inputs.
+    form: str  # "gaps".
+    lanes: int  # Neurons that are computed at a time.
     gap_bits: int  # Bits of a code, polarity apart.
     signed: bool  # Whether each code has a bit that tells its polarity.
     sum_bits: int  # Bits of an accumulator, and of a start value.
