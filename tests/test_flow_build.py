@@ -556,7 +556,11 @@ def test_a_network_that_is_too_large_is_refused_at_once(tmp_path, capsys, until)
     assert run("--model", MODELS / "mnist_sfc_95.pt", *arguments) == 1
     assert time.perf_counter() - started < 20
     words = said(capsys)
-    assert re.match(r"The network needs [\d,]+ of 5,280 logic cells on icebreaker", words)
+    assert re.match(
+        r"No plan fits icebreaker: as gaps, \d+ lanes? the network needs \d+ of 30 memory blocks, and "
+        r"as wires [\d,]+ of 5,280 logic cells; it fits ",
+        words,
+    )
     assert "ulx3s_85f" in words
     assert not (tmp_path / "out/top.v").exists()
 

@@ -114,11 +114,12 @@ def test_a_target_that_no_plan_reaches_names_the_best(monkeypatch):
 def test_no_plan_is_one_sentence_with_the_number(monkeypatch):
     with pytest.raises(ModelRejected) as refused:
         planned(monkeypatch, (wires(20_000), engine(1, 4000, 100, 60), engine(4, 999, 400, 61)))
-    assert re.fullmatch(
-        r"No plan fits arty_a7: as gaps, 1 lane the network needs 62 of 50 memory blocks, and as "
-        r"wires 20,600 of 10,600 LUTs; build for a larger board \(`sbnn-hw plan --board all` lists "
-        r"them\), or train a sparser network, or add --force to continue",
-        str(refused.value),
+    # As wires, which are estimated, the small network itself fits all other boards.
+    others = [name for name in BOARDS if name != "arty_a7"]
+    assert str(refused.value) == (
+        "No plan fits arty_a7: as gaps, 1 lane the network needs 62 of 50 memory blocks, and as "
+        f"wires 20,600 of 10,600 LUTs; it fits {', '.join(others)}; train it sparser or smaller, or "
+        "add --force to continue"
     )
 
 

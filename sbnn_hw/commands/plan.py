@@ -64,12 +64,12 @@ def _plan(args: argparse.Namespace, network: Network, target: Board | Part) -> H
 
 def _print_all(args: argparse.Namespace, network: Network) -> None:
     """Print a line for each board: its plan, or why there is none."""
-    rows, plain, refused = [], [], {}
+    rows, plain, refused = [], [], []
     for board in BOARDS.values():
         try:
             found = _plan(args, network, board)
         except (ModelRejected, UsageError) as error:
-            refused[board.name] = error
+            refused.append(f"{board.name}: {error.sentence}")
             plain.append({"target": board.name, "refused": error.sentence})
             continue
         plain.append(found.to_dict())
@@ -89,5 +89,5 @@ def _print_all(args: argparse.Namespace, network: Network) -> None:
     if rows:
         head = ("board", "engine", "lanes", "cycles", "images/s", "tables", "", "memory", "")
         print_columns(head, rows, left=2)
-    for name, error in refused.items():
-        print(f"{name}: {error.sentence}")
+    for line in refused:
+        print(line)

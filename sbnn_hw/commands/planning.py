@@ -137,7 +137,7 @@ def clock_hz_of(args: argparse.Namespace) -> int | None:
         return None
     if not 0.1 <= args.clock <= 2000:
         raise UsageError(f"Clock must be between 0.1 and 2000 MHz, not {args.clock:g}")
-    return round(args.clock * 1e6)
+    return round(float(args.clock) * 1e6)
 
 
 def print_plan(plan: HardwarePlan, model: Path) -> None:

@@ -1,11 +1,12 @@
 """Ways to build a network. A generator yields arrangements; adding one to the list is enough."""
 
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from sbnn_hw.boards.fit import input_registers, need
-from sbnn_hw.boards.table import Board, Part
+from sbnn_hw.boards.fit import input_registers, need, need_of
+from sbnn_hw.boards.table import BOARDS, Board, Part
 from sbnn_hw.cost.cost import Cost
 from sbnn_hw.engine import fold, foldable
 from sbnn_hw.engine.folded import LANES, Folded
@@ -15,7 +16,7 @@ from sbnn_hw.planner.values import UNROLLED, Arrangement, Candidate, StageWork, 
 if TYPE_CHECKING:
     from sbnn_hw.rtl_gen.options import Options
 
-__all__ = ["GENERATORS", "Case", "arrangements"]
+__all__ = ["GENERATORS", "Case", "arrangements", "boards_with_room"]
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,12 @@ def gathered(case: Case) -> Iterator[Arrangement]:
                 yield _engine(case, form, lanes)
 
 
+@functools.lru_cache(maxsize=32)
+def _folded(network: Network, form: str, lanes: int, loadable: bool) -> Folded:
+    """Fold a network once for all boards: a program does not depend on them."""
+    return fold(network, form=form, lanes=lanes, loadable=loadable)
+
+
 def _program_bits(folded: Folded) -> dict[str, int]:
     """Return the bits of each layer's program, by the name of its stage."""
     shape = folded.shape
@@ -86,7 +93,7 @@ def _program_bits(folded: Folded) -> dict[str, int]:
 
 def _engine(case: Case, form: str, lanes: int) -> Arrangement:
     network, loadable = case.network, case.wish.loadable
-    folded = fold(network, form=form, lanes=lanes, loadable=loadable)
+    folded = _folded(network, form, lanes, loadable)
     options = replace(case.asked, form=form, lanes=lanes, loadable=loadable)
     cycles, bits = folded.cycles, _program_bits(folded)
     works = tuple(
@@ -101,6 +108,24 @@ def _engine(case: Case, form: str, lanes: int) -> Arrangement:
 
 #: Each takes a case and yields arrangements, those before others that shall win a tie.
 GENERATORS: list[Callable[[Case], Iterator[Arrangement]]] = [unrolled, gathered]
+
+
+def boards_with_room(case: Case) -> list[str]:
+    """Return the other boards that have room for a plan; wires are estimated, which is quick."""
+    found = []
+    for board in BOARDS.values():
+        if board.name == case.target.name:
+            continue
+        other = replace(case, target=board, asked=replace(case.asked, family=board.family.name))
+        wires = case.wish.form in ("", UNROLLED) and not case.wish.loadable
+        if (wires and need(case.network, board).fits(board)) or any(
+            need_of(case.network, board, each.cost, each.word).fits(board)
+            for generate in GENERATORS
+            if generate is not unrolled
+            for each in generate(other)
+        ):
+            found.append(board.name)
+    return found
 
 
 def arrangements(case: Case) -> list[Arrangement]:

@@ -46,7 +46,7 @@ def choose(
     if not fitting and force:
         fitting = offers[:1]
     if not fitting:
-        raise ModelRejected(refuse(network, target, [(o.made, o.need) for o in offers]))
+        raise ModelRejected(refuse(case, [(o.made, o.need) for o in offers]))
     chosen = _pick(fitting, wish, clock_hz, target)
     return HardwarePlan(
         network=network.digest,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from sbnn_hw.boards.fit import Need, refusal
 from sbnn_hw.boards.table import Board, Part
-from sbnn_hw.netlist import Network
+from sbnn_hw.planner.candidates import Case, boards_with_room
 from sbnn_hw.planner.values import Arrangement, Wish
 
 __all__ = ["describe_pace", "missing_resource", "refuse", "unit_of"]
@@ -77,10 +77,9 @@ def _does(made: Arrangement) -> str:
     return "does" if not made.wired and _engine_of(made)[1] == 1 else "do"
 
 
-def refuse(
-    network: Network, target: Board | Part, offers: Sequence[tuple[Arrangement, Need]]
-) -> str:
+def refuse(case: Case, offers: Sequence[tuple[Arrangement, Need]]) -> str:
     """Return the sentence that no plan fits, with the numbers that do not."""
+    network, target = case.network, case.target
     wired = [need for made, need in offers if made.wired]
     room = target.capacity
     assert room is not None
@@ -92,7 +91,9 @@ def refuse(
     words = f"as {made.title} the network needs {missing_resource(nearest, target)}"
     if wired:
         words += f", and as wires {missing_resource(wired[0], target)}"
+    boards = boards_with_room(case)
+    fits = f"fits {', '.join(boards)}" if boards else "fits no board of `sbnn-hw boards`"
     return (
-        f"No plan fits {target.name}: {words}; build for a larger board (`sbnn-hw plan --board "
-        f"all` lists them), or train a sparser network, or add --force to continue"
+        f"No plan fits {target.name}: {words}; it {fits}; train it sparser or smaller, or add "
+        f"--force to continue"
     )
