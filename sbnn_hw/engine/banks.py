@@ -17,10 +17,18 @@ def bank_sizes(words: int, bits: int, family: Family) -> list[int]:
     """Return the words of each bank; all but the last are powers of two, and smaller ones follow.
 
     Yosys takes one shape of blocks for a memory, so that one whose depth is no power of two would
-    waste much of them.
+    waste much of them. Of a memory deeper than a block, no more blocks than must be stand one above
+    the other: each of them would be one more to choose among.
     """
-    cuts = _cuts(words, 1 << bits_for(words), _MOST)
-    best: tuple[int, ...] = min(cuts, key=lambda cut: (blocks_of(cut, bits, family), len(cut)))
+    deepest = max(deep for deep, _ in family.memory.shapes)
+    large = words > deepest
+    cuts = _cuts(words, 1 << bits_for(words), _MANY if large else _MOST)
+    best: tuple[int, ...] = min(
+        cuts,
+        key=lambda cut: (
+            blocks_of(cut, bits, family), large and _stacked(cut, bits, family), len(cut)
+        ),
+    )  # fmt: skip
     return list(best)
 
 
@@ -29,15 +37,15 @@ def blocks_of(sizes: "list[int] | tuple[int, ...]", bits: int, family: Family) -
     return sum(family.memory.blocks(size, bits) for size in sizes)
 
 
-def _taken(sizes: tuple[int, ...], bits: int, family: Family) -> tuple[float, int]:
-    """Return the blocks that banks take, and how many of them stand one above the other."""
-    above = 0
-    for size in sizes:
-        above += min(
+def _stacked(sizes: tuple[int, ...], bits: int, family: Family) -> int:
+    """Return how many blocks of banks stand one above the other."""
+    return sum(
+        min(
             (-(-size // deep) * -(-bits // wide), -(-size // deep))
             for deep, wide in family.memory.shapes
         )[1]
-    return blocks_of(sizes, bits, family), above
+        for size in sizes
+    )
 
 
 def _cuts(words: int, largest: int, banks: int) -> list[tuple[int, ...]]:
