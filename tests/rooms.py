@@ -46,6 +46,7 @@ ROOMS = {
     "sim": Room("Simulates generated Verilog with Verilator, and compares every bit with the netlist.", "Verilator"),
     "boards": Room("Boards and parts, the shell around a network, place and route, the driver on the host.", "boards, bitstreams"),
     "rtl_gen": Room("The hardware of each operation, in Amaranth, down to Verilog.", "hardware, Amaranth"),
+    "engine": Room("A chain of layers as a program in block RAM: its words, its cycles, what its hardware is built from.", "programs of engines"),
     "cost": Room("What hardware takes of a part, and the search for the cheapest sums.", "prices hardware"),
     "bops": Room("Counts binary operations.", "counts operations"),
     "netlist": Room("The integer network: operations, how each computes, the file `.sbnn`.", "the integer network"),

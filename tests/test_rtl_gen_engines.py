@@ -4,16 +4,20 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from amaranth import Const, Mux
+from amaranth import Const, Module, Mux
 from amaranth.hdl import Fragment
+from amaranth.lib import wiring
 from packed import Pack
 from random_chains import random_chain, random_images
+from random_networks import random_map_network
 
 from sbnn_hw.engine import fold
+from sbnn_hw.errors import ModelRejected, UsageError
 from sbnn_hw.rtl_gen.datapath import Datapath
 from sbnn_hw.rtl_gen.design import generate
 from sbnn_hw.rtl_gen.engines import gaps
 from sbnn_hw.rtl_gen.engines.lane import Lane
+from sbnn_hw.rtl_gen.lower import lower
 from sbnn_hw.rtl_gen.options import Options
 from sbnn_hw.sim.agreement import check_agreement
 
@@ -42,9 +46,34 @@ def find(wish, *, largest=12, **how):
     raise AssertionError("no such chain")
 
 
+class Buffered(wiring.Component):
+    """A network with a register in front: engines look at a word before they take it."""
+
+    def __init__(self, network):
+        self.network = network
+        self.lowered, self.options = network.lowered, network.options
+        self.beats, self.latency = network.beats, network.latency
+        super().__init__(network.signature)
+
+    def elaborate(self, platform):
+        m = Module()
+        inner = m.submodules.network = self.network
+        m.d.comb += self.i.ready.eq(~inner.i.valid | inner.i.ready)
+        with m.If(self.i.ready):
+            m.d.sync += [inner.i.valid.eq(self.i.valid), inner.i.payload.eq(self.i.payload)]
+        wiring.connect(m, inner.o, wiring.flipped(self.o))
+        return m
+
+
+def packed(pairs, hardware=None):
+    """Return engines side by side."""
+    found = hardware or [Datapath(network, options) for network, options in pairs]
+    return Pack(pairs, hardware=[Buffered(each) for each in found])
+
+
 def differing(seeds):
     """Return the seeds whose hardware does not say what the network does, with or without stalls."""
-    pack = Pack([random_engine(seed) for seed in seeds])
+    pack = packed([random_engine(seed) for seed in seeds])
     wrong = {*pack.differing(), *pack.differing(ready_odds=0.6, valid_odds=0.7, seed=1)}
     return [seeds[n] for n in sorted(wrong)]
 
@@ -163,5 +192,50 @@ def test_each_fault_is_seen_and_nothing_else():
     assert (program.slots & escape == escape).any()
     hardware = [Datapath(network, options)]
     hardware += [Faulty(network, options, *fault) for fault in FAULTS.values()]
-    pack = Pack([(network, options)] * len(hardware), hardware=hardware)
+    pack = packed([(network, options)] * len(hardware), hardware)
     assert pack.differing() == list(range(1, len(hardware)))
+
+
+# Behind what is unrolled
+
+
+def heads(seeds):
+    """Yield networks with windows whose last stages are an engine's, and options."""
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        network = random_map_network(rng)
+        options = Options(form="gaps", lanes=int(rng.choice(LANES)))
+        if lower(network, options).chosen:
+            yield network, options, random_images(rng, network, 6)
+
+
+@pytest.mark.parametrize(("network", "options", "pixels"), [*heads(range(2))])
+def test_windows_in_front_of_an_engine(network, options, pixels):
+    made = generate(network, options)
+    plain = check_agreement(network, made.verilog, made.design, pixels, inside=True)
+    assert plain.equal
+    assert plain.operations_equal
+    assert (plain.latency, plain.interval) == (made.design.latency, made.design.interval)
+    assert check_agreement(
+        network, made.verilog, made.design, pixels, inside=True, stalls=True, seed=3
+    ).equal
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("first", range(10, 50, 10))
+def test_many_windows_in_front_of_engines(first):
+    for network, options, pixels in heads(range(first, first + 10)):
+        made = generate(network, options)
+        for stalls in (False, True):
+            assert check_agreement(
+                network, made.verilog, made.design, pixels, inside=True, stalls=stalls
+            ).equal
+
+
+def test_folding_from_an_unknown_stage_is_refused():
+    network = random_map_network(np.random.default_rng(0))
+    with pytest.raises(UsageError, match="has no stage 'other' to fold from"):
+        lower(network, Options(form="gaps", lanes=4, folded="other"))
+    first = network.stages[1].name
+    with pytest.raises(ModelRejected, match="an engine computes linear layers and scores"):
+        lower(network, Options(form="gaps", lanes=4, folded=first))
