@@ -9,7 +9,7 @@ from sbnn_hw.rtl_gen.graph import OUTSIDE, Graph
 from sbnn_hw.rtl_gen.lower import lower_stage
 from sbnn_hw.rtl_gen.options import Options
 
-__all__ = ["Island", "Single", "join"]
+__all__ = ["Island", "Single", "connect_cores", "join"]
 
 
 class Island(wiring.Component):
@@ -41,7 +41,7 @@ class Island(wiring.Component):
         })
 
     def elaborate(self, platform):
-        return _connect(self, self._graph)
+        return connect_cores(self, self._graph)
 
 
 class Single(Island):
@@ -62,7 +62,7 @@ class Single(Island):
 def join(component, islands):
     """Return a module of islands between a component's streams, each read by the next."""
     if len(islands) == 1:
-        return _connect(component, islands[0])
+        return connect_cores(component, islands[0])
     m = Module()
 
     before = wiring.flipped(component.i)
@@ -75,7 +75,7 @@ def join(component, islands):
     return m
 
 
-def _connect(component, graph):
+def connect_cores(component, graph):
     """Return a module of cores between a component's streams, all stopped together."""
     widths = {OUTSIDE: len(Value.cast(component.i.payload))}
     for name, part in graph.parts.items():

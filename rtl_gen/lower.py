@@ -8,10 +8,11 @@ import numpy as np
 
 import sbnn_hw.rtl_gen.stages  # noqa: F401  # enters the hardware of all operations
 from sbnn_hw.cost.cost import Cost
+from sbnn_hw.engine.chain import first_foldable
 from sbnn_hw.engine.folded import Folded, fold
 from sbnn_hw.errors import ModelRejected, UsageError, naming
 from sbnn_hw.families import Family, find_family
-from sbnn_hw.netlist import INPUT, Edge, Network, Stage
+from sbnn_hw.netlist import INPUT, Edge, Flatten, Network, Stage
 from sbnn_hw.rtl_gen.candidate import (
     CYCLES,
     Arrival,
@@ -35,6 +36,9 @@ __all__ = [
 #: Names that the module around the cores has for itself.
 _TAKEN = ("clk", "rst", "enable")
 
+#: Names that stand beside the cores where an engine follows them.
+_BESIDE = ("engine", "spread")
+
 
 @dataclass(frozen=True, eq=False)
 class Lowered:
@@ -57,6 +61,10 @@ class Lowered:
         Bits of the class's number, and of each score.
     engine : Folded, optional
         What computes the stages behind all parts.
+    arrival : Arrival, optional
+        How what the last part gives comes, if there are parts.
+    pause : int
+        Cycles that an image takes to come through the parts in front of an engine.
     """
 
     chosen: Mapping[str, Candidate]
@@ -67,6 +75,8 @@ class Lowered:
     index_bits: int
     score_bits: int
     engine: Folded | None = None
+    arrival: Arrival | None = None
+    pause: int = 0
 
     @property
     def width_in(self) -> int:
@@ -78,7 +88,7 @@ class Lowered:
     @property
     def interval(self) -> int:
         """Cycles between results."""
-        return self.beats if self.engine is None else max(self.beats, self.engine.interval)
+        return self.beats if self.engine is None else max(self.pause, self.engine.interval)
 
     @property
     def parts(self) -> dict[str, Part]:
@@ -122,17 +132,55 @@ def lower(network: Network, options: Options) -> Lowered:
 
 
 def _lower_folded(network: Network, options: Options) -> Lowered:
-    """Return an engine that computes a network."""
-    if options.folded not in ("", network.stages[0].name):
-        raise UsageError(
-            f"A program computes a whole network, from stage {network.stages[0].name} on, not from "
-            f"{options.folded!r:.80}; leave folded empty"
-        )
-    engine = fold(network, form=options.form, lanes=options.lanes, loadable=options.loadable)
-    return Lowered(
-        {}, {}, engine.shape.values, 0, engine.latency, engine.shape.index_bits,
-        engine.shape.score_bits, engine,
+    """Return an engine that computes a network from a stage on, and the parts in front of it."""
+    first = _first_folded(network, options)
+    engine = fold(
+        network, form=options.form, lanes=options.lanes, loadable=options.loadable, first=first
     )
+    shape = engine.shape
+    if not first:
+        return Lowered(
+            {}, {}, shape.values, 0, engine.latency, shape.index_bits, shape.score_bits, engine
+        )
+    for stage in network.stages[:first]:
+        if len(set(stage.sources)) > 1:
+            raise ModelRejected(
+                f"Stage {stage.name}: streams that meet cannot stand in front of an engine; unroll "
+                "the whole network"
+            )
+    front = _lower(network, options, CYCLES, first)
+    assert front.arrival is not None
+    times = front.arrival.times
+    # Each word stops what is in front, but for a cycle, until its values have been taken.
+    stops = len(times) * (shape.values // len(times) * engine.pace - 1)
+    entered = int(times[-1]) + stops
+    latency = entered + engine.latency - (shape.values - 1) * engine.pace
+    # The next image's first word may come while the last word of this one is filled up.
+    apart = int(front.arrival.patterns[0][len(times)] - front.arrival.patterns[0][len(times) - 1])
+    pads = 0 if shape.integers else -shape.inputs % shape.lanes
+    pause = front.beats + stops + max(0, pads + 1 - apart)
+    return replace(
+        front, latency=latency, index_bits=shape.index_bits, score_bits=shape.score_bits,
+        engine=engine, pause=pause,
+    )
+
+
+def _first_folded(network: Network, options: Options) -> int:
+    """Return the number of the first stage in an engine."""
+    names = [stage.name for stage in network.stages]
+    if not options.folded:
+        first = first_foldable(network)
+        if first == len(names):
+            # Say why the last stage cannot be folded.
+            first -= 1
+    elif options.folded in names:
+        first = names.index(options.folded)
+    else:
+        raise UsageError(f"Network has no stage {options.folded!r} to fold from; see sbnn-hw info")
+    # What is in front gives pixels; an engine takes them one by one in any case.
+    while first and isinstance(network.stages[first - 1].operation, Flatten):
+        first -= 1
+    return first
 
 
 def _meets(network: Network) -> bool:
@@ -140,7 +188,12 @@ def _meets(network: Network) -> bool:
     return any(len(set(stage.sources)) > 1 for stage in network.stages)
 
 
-def _lower(network: Network, options: Options, cycles: int) -> Lowered:
+def _lower(
+    network: Network, options: Options, cycles: int, stop: int | None = None
+) -> Lowered:
+    """Return the parts of all stages, or of those in front of one."""
+    whole = stop is None
+    stop = len(network.stages) if stop is None else stop
     raster = comes_by_pixels(network, options)
     beats = network.input.size // network.input.channels if raster else 1
     arrivals = {INPUT: Arrival.of_input(raster, beats, cycles)}
@@ -148,20 +201,20 @@ def _lower(network: Network, options: Options, cycles: int) -> Lowered:
     ends = {INPUT: OUTSIDE}
     chosen: dict[str, Candidate] = {}
     reads: dict[str, tuple[str, ...]] = {}
-    for number, stage in enumerate(network.stages):
+    for number, stage in enumerate(network.stages[:stop]):
         origins = list(dict.fromkeys(stage.sources))
         with naming(f"Stage {stage.name}: "):
             place, meeting = place_of(network, number, arrivals, options)
             found = choose(candidates_of(place))
             arrivals[number] = found.arrival or meeting.arrival.after(found.parts.values())
             found = replace(found, parts={**meeting.parts, **found.parts})
-            _check_names(found, reads)
+            _check_names(found, reads, () if whole else _BESIDE)
         chosen[stage.name] = found
         before = tuple(ends[origin] for origin in origins)
         for name in found.parts:
             reads[name], before = before, (name,)
         (ends[number],) = before
-    last, results = network.edge_from(len(network.stages) - 1), arrivals[len(network.stages) - 1]
+    last, results = network.edge_from(stop - 1), arrivals[stop - 1]
     latency, held = int(results.times[-1]), 0
     hold = hold_of(network, results, beats, find_family(options.family))
     if hold is not None:
@@ -175,6 +228,7 @@ def _lower(network: Network, options: Options, cycles: int) -> Lowered:
         latency=latency,
         index_bits=max(1, (last.channels - 1).bit_length()),
         score_bits=last.bits,
+        arrival=results,
     )
 
 
@@ -247,9 +301,11 @@ def lower_stage(stage: Stage, edge: Edge, options: Options) -> dict[str, Part]:
     return dict(parts)
 
 
-def _check_names(candidate: Candidate, names: Collection[str]) -> None:
+def _check_names(
+    candidate: Candidate, names: Collection[str], beside: Collection[str] = ()
+) -> None:
     for name in candidate.parts:
-        if name in _TAKEN or "__" in name:
+        if name in (*_TAKEN, *beside) or "__" in name:
             raise ModelRejected("its name is also the name of a port; rename it")
         if name in names:
             raise ModelRejected(f"its part {name} has the name of another stage; rename that stage")

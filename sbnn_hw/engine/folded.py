@@ -12,7 +12,7 @@ from sbnn_hw.engine.chain import Chain, read_chain
 from sbnn_hw.engine.compiler import compile_chain
 from sbnn_hw.engine.evaluate import Evaluated, evaluate
 from sbnn_hw.engine.program import Program, place_layers, sum_bits_of
-from sbnn_hw.engine.schedule import Schedule, schedule_of
+from sbnn_hw.engine.schedule import Schedule, pace_of, schedule_of
 from sbnn_hw.engine.shape import LayerShape, Shape, bits_for
 from sbnn_hw.errors import ModelRejected, UsageError
 from sbnn_hw.netlist import Network
@@ -61,6 +61,11 @@ class Folded:
     def latency(self) -> int:
         """Cycles from the first value of an image to its result."""
         return self.schedule.latency
+
+    @property
+    def pace(self) -> int:
+        """Cycles that it takes for a value to come in."""
+        return pace_of(self.shape)
 
     @property
     def cycles(self) -> dict[str, int]:

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from sbnn_hw.engine.shape import Shape
 
-__all__ = ["DRAIN", "FILL", "Schedule", "deep", "schedule_of", "settling", "waiting"]
+__all__ = ["DRAIN", "FILL", "Schedule", "deep", "pace_of", "schedule_of", "settling", "waiting"]
 
 #: Cycles in which the program's first words are read, and in which the last inputs of a layer are
 #: counted.
@@ -23,6 +23,11 @@ def deep(shape: Shape) -> int:
         # Counts of eight bits are added four at a time.
         return 5 if shape.lanes <= 32 else 6
     return 5
+
+
+def pace_of(shape: Shape) -> int:
+    """Return the cycles that a value takes to come in: one a plane, or two with one lane."""
+    return 1 if shape.integers else shape.planes * (2 if shape.lanes == 1 else 1)
 
 
 def settling(shape: Shape) -> int:
@@ -53,9 +58,8 @@ class Schedule:
 def schedule_of(shape: Shape, lengths: tuple[npt.NDArray[np.int64], ...]) -> Schedule:
     """Return the cycles that a program takes, given the code words of its groups."""
     heads = shape.header_words
-    # A value takes a cycle for each of its bits; two with one lane.
-    each = 1 if shape.integers else shape.planes * (2 if shape.lanes == 1 else 1)
-    load = shape.values if shape.integers else shape.inputs * (2 if shape.lanes == 1 else 1)
+    each = pace_of(shape)
+    load = shape.values * each
     if not shape.integers:
         load += -shape.inputs % shape.lanes
     cycles = []
