@@ -83,7 +83,7 @@ def build(
         ``smallest`` or ``fastest``; otherwise every connection is a wire if that fits, and an
         engine computes the network if it does not.
     form, lanes : str, int
-        Only this form of hardware (``unrolled``, ``gaps`` or ``bitmap``), and the engine's lanes.
+        Only this form of hardware (``unrolled`` or ``gaps``), and the engine's lanes.
     loadable : bool
         An engine into which other networks can be loaded while the board runs.
     plan : str or Path, optional

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sbnn_hw.boards.fit import Need
 from sbnn_hw.boards.table import Board, Part, plain
 from sbnn_hw.cost.cost import Cost
+from sbnn_hw.engine.folded import LANES
 from sbnn_hw.errors import UsageError
 from sbnn_hw.netlist import Network
 
@@ -39,7 +40,7 @@ FILL, MEMORY_FILL = 85.0, 95.0
 UNROLLED = "unrolled"
 
 #: Forms of hardware that can be asked for.
-FORMS = (UNROLLED, "gaps", "bitmap")
+FORMS = (UNROLLED, *LANES)
 
 #: Ends of the scale between small and fast.
 ENDS = ("smallest", "fastest")
@@ -83,7 +84,7 @@ class Wish:
         if self.lanes < 0:
             raise UsageError(f"Lanes must be 1 or more, not {self.lanes}")
         if self.lanes and self.form in ("", UNROLLED):
-            raise UsageError("Lanes are those of an engine; add --form gaps or --form bitmap")
+            raise UsageError(f"Lanes are those of an engine; add --form {' or '.join(LANES)}")
         if self.loadable and self.form == UNROLLED:
             raise UsageError("Wires cannot be loaded; omit --loadable, or --form unrolled")
         if not 1 <= self.fill <= 100:
