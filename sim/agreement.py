@@ -418,7 +418,7 @@ def _operations(
             continue
         # A stage that nobody can see is not measured.
         handshakes = trace.counts.get(stage.name, 0)
-        done = handshakes * (stage.connections + stage.counted)
+        done: float = handshakes * (stage.connections + stage.counted)
         if stage.issues:
             # One connection after the other; q is counted once an image.
             done = sum(trace.counts[f"{stage.name} {n}"] for n in range(len(stage.issues)))

@@ -227,7 +227,7 @@ def test_every_choice_of_a_training_has_an_option():
 
     listed = [*OPTIONS.values(), DATA_OPTIONS]
     flags = {flag.replace("-", "_") for options in listed for flag, *_ in options}
-    assert flags | {"ec", "flip", "gray", "replace_idle"} == {
+    assert flags | {"ec", "flip", "gray", "replace_idle", "teach_once"} == {
         field.name for field in fields(TrainConfig)
     }
 

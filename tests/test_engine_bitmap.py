@@ -154,9 +154,8 @@ def test_a_changed_weight_of_a_class_is_seen(example):
     shape, wanted = folded.shape, folded.compute(pixels)
     first, size = list(places_of_words(shape))[-1]
     assert shape.layers[-1].weights == "full"
-    varies = wanted.places[-1].any(axis=0) & ~wanted.places[-1].all(axis=0)
-    assert varies.sum() > 10
-    for place in np.flatnonzero(varies):
+    # What was read as it is, is inverted now: that differs for every image.
+    for place in np.flatnonzero(folded.program.orders[-2] >= 0):
         slots = folded.program.slots.copy()
         slots[first + size + shape.header_words + place // 16, place % 16] ^= 1
         found = evaluate(replace(folded.program, slots=slots), pixels).scores

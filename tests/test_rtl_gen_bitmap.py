@@ -42,8 +42,13 @@ def check(lanes, seed, kinds):
         assert not found.value_mismatches
         assert not found.violations
         assert found.values >= images * sum(kinds.get("sizes", []))
-        for stage in found.operations.values():
-            assert stage["measured"] == stage["static"]
+        for number, stage in enumerate(network.stages):
+            if stage.name in found.operations:
+                counted = found.operations[stage.name]
+                assert counted["measured"] == counted["connections"] + counted["shared"]
+                # Neurons that nothing reads are left out.
+                whole = bool(network.read[number].all())
+                assert (counted["measured"] == counted["static"]) == whole
         if not stalls:
             assert found.latency == made.design.latency
             assert images == 1 or found.interval == made.design.interval
@@ -58,3 +63,24 @@ def test_hardware_agrees(lanes, seed, kinds):
 @pytest.mark.parametrize(("lanes", "seed", "kinds"), MORE)
 def test_more_hardware_agrees(lanes, seed, kinds):
     check(lanes, seed, kinds)
+
+
+def spoilt(text, pattern, new):
+    """Return Verilog with one thing changed."""
+    found, count = re.subn(pattern, new, text)
+    assert count == 1
+    return found
+
+
+@pytest.mark.parametrize(
+    ("pattern", "new"),
+    [
+        (r"(assign fires = \\?\$\d+ +)\^ flip;", r"\1;"),  # flips are forgotten
+        (r"begins4 \? \\held\$\d+ +\[\d+:0\] : sum", "sum"),  # and start values
+    ],
+)
+def test_planted_faults_are_seen(pattern, new):
+    network, made, pixels = made_of(*SHAPES[0])
+    text = spoilt(made.verilog, pattern, new)
+    found = check_agreement(network, text, made.design, pixels, inside=True)
+    assert found.value_mismatches

@@ -158,7 +158,8 @@ class BitmapCore(Core):
         layer_ends = later(m, control.layer_ends, deep(shape), "layer_ends")
         layer, place = Signal.like(control.layer), Signal(bits_for(lanes))
         number = Signal(range(max(2, shape.activation_words)))
-        scores, gives, writes, fires = Signal(), Signal(), Signal(), Signal()
+        scores, gives, writes = Signal(), Signal(), Signal()
+        fires = Signal()
         m.d.comb += [
             scores.eq(layer == len(shape.layers) - 1), gives.eq(ends & ~scores),
             fires.eq(~total[-1] ^ flip), writes.eq(gives & (layer_ends | place.all())),

@@ -36,7 +36,7 @@ class _Rows:
     @property
     def width(self) -> int:
         """Places that it reads, with those that hold nothing."""
-        return self.tapped.shape[1]
+        return int(self.tapped.shape[1])
 
 
 def fit_bitmap(chain: Chain, lanes: int, loadable: bool) -> Shape:
@@ -63,11 +63,10 @@ def fit_bitmap(chain: Chain, lanes: int, loadable: bool) -> Shape:
     layers = []
     for rows, groups in zip(_rows(chain, lanes, sizes), sizes, strict=True):
         own = rows.layer
-        shape = LayerShape(
+        layers.append(LayerShape(
             rows.width, groups, len(own.taps), bool(own.xi), _weights(rows, lanes, groups),
             rows.places,
-        )  # fmt: skip
-        layers.append(shape)
+        ))  # fmt: skip
     shape = replace(draft, layers=tuple(layers))
     heads = shape.header_words
     words = sum(

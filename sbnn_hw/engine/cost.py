@@ -23,7 +23,7 @@ class _Prices(NamedTuple):
     shared: float  # Control, encoder, addresses, ranking.
     lane: float  # A bit of a lane's sums and position.
     choice: float  # A lane's bit that others are chosen against.
-    count: float  # A bit of what is counted and multiplied by Ξ.
+    counted: float  # A bit of what is counted and multiplied by Ξ.
     bank: float  # A bit of a program word, for each bank but the first.
 
 
@@ -31,8 +31,35 @@ class _Prices(NamedTuple):
 _PRICES = {True: _Prices(147, 0.68, 0.73, 1.76, 0.5), False: _Prices(273, 1.06, 1.99, 1.84, 1.0)}
 
 
+#: Tables of a bitmap, for each lane and besides, by whether a table has six inputs; fitted to what
+#: Yosys makes of 64 lanes.
+_ROWS = {True: (6, 177), False: (9, 276)}
+
+
 def engine_cost(shape: Shape, family: Family) -> Cost:
     """Return what an engine takes."""
+    return _bitmap_cost(shape, family) if shape.bitmap else _gaps_cost(shape, family)
+
+
+def _bitmap_cost(shape: Shape, family: Family) -> Cost:
+    """Return what a bitmap takes: a program, one memory of activations, a tree, one sum."""
+    lanes, words = shape.lanes, max(2, shape.activation_words)
+    banks = bank_sizes(shape.depth, shape.word_bits, family)
+    # Weights, the halves of a word, and their count's tree for each lane; what tells them what to
+    # do, and the ranking.
+    each, rest = _ROWS[family.inputs >= 6]
+    # A word of weights, what it taps, two words that fill up and one that waits, and counts.
+    registers = lanes * 6 + lanes + 4 * shape.sum_bits + 3 * shape.q_bits + 100
+    return Cost(
+        tables=each * lanes + rest + (len(banks) - 1) * shape.word_bits,
+        registers=registers + shape.word_bits,
+        memory_bits=shape.depth * shape.word_bits + words * lanes,
+        blocks=blocks_of(banks, shape.word_bits, family) + family.memory.blocks(words, lanes),
+    )
+
+
+def _gaps_cost(shape: Shape, family: Family) -> Cost:
+    """Return what lanes take that follow gap codes."""
     lanes, prices = shape.lanes, _PRICES[family.inputs >= 6]
     banks = bank_sizes(shape.depth, shape.word_bits, family)
     sums = shape.sum_bits * (2 + shape.counts) + 2 * shape.position_bits
@@ -41,7 +68,7 @@ def engine_cost(shape: Shape, family: Family) -> Cost:
         prices.shared
         + prices.lane * lanes * sums
         + prices.choice * lanes * (lanes - 1)
-        + prices.count * counted
+        + prices.counted * counted
         + prices.bank * (len(banks) - 1) * shape.word_bits
         + _encoder(shape, family)
     )

@@ -44,11 +44,12 @@ def evaluate(program: Program, values: npt.NDArray[np.integer]) -> Evaluated:
             values_ = out[:, : layer.neurons] >> shape.score_drop
             return Evaluated(_wrap(values_, shape.score_bits), places, issued)
         # A value that is not negative fires; a flip turned its sign.
-        x = (out >= 0).astype(np.uint8)
+        fired = (out >= 0).astype(np.uint8)
         if shape.bitmap:
-            x = np.zeros((len(out), shape.handed(layer) * shape.lanes), np.uint8)
-            x[:, handed_places(layer.groups, shape.lanes)] = out >= 0
-        places.append(x)
+            fired = np.zeros((len(out), shape.handed(layer) * shape.lanes), np.uint8)
+            fired[:, handed_places(layer.groups, shape.lanes)] = out >= 0
+        places.append(fired)
+        x = fired
     raise AssertionError("the last layer gives scores")
 
 
@@ -113,7 +114,8 @@ def encode(shape: Shape, values: npt.NDArray[np.integer]) -> npt.NDArray[np.inte
     thresholds, flips = np.array(shape.thresholds), np.array(shape.flips)
     channels = values.reshape(len(values), -1, len(thresholds))
     bits = (channels[..., None].astype(np.int64) >= thresholds) ^ flips
-    return bits.reshape(len(values), -1).astype(np.uint8)
+    found: npt.NDArray[np.uint8] = bits.reshape(len(values), -1).astype(np.uint8)
+    return found
 
 
 def _header(shape: Shape, slots: npt.NDArray[np.uint32]) -> tuple[Int, Int, int]:

@@ -207,16 +207,16 @@ def check_chain(chain: Chain, shape: Shape) -> None:
             f"The network's scores have {chain.score_bits} bits, but the plan's "
             f"{shape.score_bits}; build for this one"
         )
-    for layer, held in zip(chain.layers, shape.layers, strict=True):
-        if len(layer.taps) != held.neurons:
+    for layer, planned in zip(chain.layers, shape.layers, strict=True):
+        if len(layer.taps) != planned.neurons:
             raise ModelRejected(
-                f"Layer {layer.name} has {len(layer.taps)} neurons, but the plan {held.neurons}; "
+                f"Layer {layer.name} has {len(layer.taps)} neurons, but the plan {planned.neurons}; "
                 "use a network of the plan's shape"
             )
-        if layer.needed.sum() > held.groups * shape.at_once:
+        if layer.needed.sum() > planned.groups * shape.at_once:
             raise ModelRejected(
                 f"Layer {layer.name} has {layer.needed.sum()} neurons that are read, but the plan "
-                f"has room for {held.groups * shape.at_once}; build for this one"
+                f"has room for {planned.groups * shape.at_once}; build for this one"
             )
     for number, layer in enumerate(chain.layers):
         _check_layer(layer, shape, number)
@@ -262,4 +262,4 @@ def sum_bits_of(layer: ChainLayer, unit: int) -> int:
     scale = unit - layer.unit
     low = min([-1 - abs(layer.xi) * layer.most, *layer.low[layer.needed].tolist()]) << scale
     high = max([0, *layer.high[layer.needed].tolist()]) << scale
-    return max(~low, high).bit_length() + 1
+    return int(max(~low, high)).bit_length() + 1
