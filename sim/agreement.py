@@ -402,7 +402,7 @@ def _interval(trace: Trace, design: Design) -> float | None:
     return float(times[-1] - times[0]) / (len(times) - 1)
 
 
-def _ratio(total: int, count: int) -> float:
+def _ratio(total: float, count: int) -> float:
     # A handshake too many or too few is seen: it is no whole number then.
     return total // count if total % count == 0 else total / count
 

@@ -1,5 +1,7 @@
 """Bitmaps in hardware: every value as in the netlist, timing as computed."""
 
+import re
+
 import numpy as np
 import pytest
 from random_chains import random_images

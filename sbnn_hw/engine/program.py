@@ -210,8 +210,8 @@ def check_chain(chain: Chain, shape: Shape) -> None:
     for layer, planned in zip(chain.layers, shape.layers, strict=True):
         if len(layer.taps) != planned.neurons:
             raise ModelRejected(
-                f"Layer {layer.name} has {len(layer.taps)} neurons, but the plan {planned.neurons}; "
-                "use a network of the plan's shape"
+                f"Layer {layer.name} has {len(layer.taps)} neurons, but the plan "
+                f"{planned.neurons}; use a network of the plan's shape"
             )
         if layer.needed.sum() > planned.groups * shape.at_once:
             raise ModelRejected(
