@@ -27,7 +27,7 @@ def _rows(shape: Shape, family: Family) -> Cost:
     """Return what a bitmap takes besides its program: one memory, a tree, one sum."""
     lanes, words = shape.lanes, max(2, shape.activation_words)
     # Weights, the halves of a word, and their count's tree for each lane; what tells them what to
-    # do, and the ranking. Fitted to what Yosys makes of 64 lanes.
+    # do, and the ranking. Fitted to what Yosys makes of 64 lanes; 16 were within 7 %.
     each, rest = _ROWS[6 if family.inputs > 4 else 4]
     # A word of weights, what it taps, two words that fill up and one that waits, and counts.
     registers = lanes * 6 + 4 * lanes // 8 * 2 + 4 * shape.sum_bits + 3 * shape.q_bits
