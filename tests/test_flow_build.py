@@ -71,6 +71,7 @@ def test_a_build_leaves_all_its_files(built, model, capsys):
     names = {path.name for path in built.iterdir() if not path.name.startswith(".")}
     assert names == {
         *("network.sbnn", "top.v", "top_axi.v", "design.json", "tests", "agreement.json"),
+        "plan.json",
         *("board", "host", "report.json", "report.html", *INPUT_FORMAT),
     }
     design = Folder(built).load()[2]

@@ -186,9 +186,9 @@ def test_same_input_same_bytes():
             {"end": "fastest", "fps": 3},
             "A plan has one target; give --target-fps or --target, not both",
         ),
-        ({"form": "dense"}, "Form must be one of unrolled, gaps, not 'dense'"),
+        ({"form": "dense"}, "Form must be one of unrolled, gaps, bitmap, not 'dense'"),
         ({"form": "gaps", "lanes": -1}, "Lanes must be 1 or more, not -1"),
-        ({"lanes": 4}, "Lanes are those of an engine; add --form gaps"),
+        ({"lanes": 4}, "Lanes are those of an engine; add --form gaps or bitmap"),
         (
             {"form": "unrolled", "loadable": True},
             "Wires cannot be loaded; omit --loadable, or --form unrolled",

@@ -76,7 +76,7 @@ def test_a_board_without_a_plan_has_its_sentence(model, capsys):
         (("--target", "best"), 2, "Target must be smallest or fastest, not 'best'"),
         (("--clock", "0"), 2, "Clock must be between 0.1 and 2000 MHz, not 0"),
         (("--form", "gaps", "--lanes", "0"), 2, "Lanes must be 1 or more, not 0"),
-        (("--lanes", "4"), 2, "Lanes are those of an engine; add --form gaps"),
+        (("--lanes", "4"), 2, "Lanes are those of an engine; add --form gaps or bitmap"),
     ],
 )
 def test_wrong_arguments_are_one_sentence(model, capsys, arguments, code, words):

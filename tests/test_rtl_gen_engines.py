@@ -13,7 +13,6 @@ from sbnn_hw.errors import ModelRejected, UsageError
 from sbnn_hw.families import find_family
 from sbnn_hw.rtl_gen.design import generate
 from sbnn_hw.rtl_gen.engines.engine import Engine
-from sbnn_hw.rtl_gen.lower import lower
 from sbnn_hw.rtl_gen.options import Options
 from sbnn_hw.sim.agreement import check_agreement
 
@@ -223,6 +222,3 @@ def test_options_of_programs_are_checked():
         Options(form="gaps", lanes=5)
     with pytest.raises(UsageError, match="are for programs"):
         Options(lanes=4)
-    network, _ = first_with(lambda shape: True)
-    with pytest.raises(UsageError, match="computes a whole network, from stage"):
-        lower(network, Options(form="gaps", lanes=4, folded=network.stages[-1].name))

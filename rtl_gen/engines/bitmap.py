@@ -63,7 +63,8 @@ class BitmapCore(Core):
             for n in range(1, len(shape.layers)):
                 with m.Case(n):
                     m.d.sync += base.eq(even if n % 2 else odd)
-        pairs, full = Signal(), Signal()
+        pairs = Signal()
+        full = Signal()
         for flag, kind in ((pairs, "masked"), (full, "full")):
             with m.Switch(control.layer):
                 with m.Case(*self._kinds(kind)):
@@ -82,8 +83,11 @@ class BitmapCore(Core):
             m.d.sync += [step.eq(0), second.eq(0)]
         with m.Elif(control.codes):
             m.d.sync += [second.eq(~second), step.eq(step + counts)]
-        word, mask = Signal(lanes, reset_less=True), Signal(lanes, reset_less=True)
-        counted, full1, pairs1 = Signal(), Signal(reset_less=True), Signal(reset_less=True)
+        word = Signal(lanes, reset_less=True)
+        mask = Signal(lanes, reset_less=True)
+        counted = Signal()
+        full1 = Signal(reset_less=True)
+        pairs1 = Signal(reset_less=True)
         m.d.sync += [word.eq(self.word), counted.eq(counts), full1.eq(full), pairs1.eq(pairs)]
         tapped, turned = word, Const(0, lanes)
         if self._kinds("full"):
@@ -128,8 +132,11 @@ class BitmapCore(Core):
         with m.If(later(m, control.loads, 3, "loads")):
             m.d.sync += held.eq(head)
         begins = later(m, control.loads, deep(shape) - 1, "begins")
-        total, flip = Signal(shape.sum_bits, name="sum"), Signal()
-        q = Signal(shape.sum_bits) if shape.counts else Const(0)
+        total = Signal(shape.sum_bits, name="sum")
+        flip = Signal()
+        q = Const(0)
+        if shape.counts:
+            q = Signal(shape.sum_bits)
         m.d.sync += total.eq(
             Mux(begins, held[: shape.sum_bits], total) + Mux(begins, q, counts[0] << shape.unit))
         with m.If(begins):
@@ -156,16 +163,20 @@ class BitmapCore(Core):
         begin0, begin1, even, odd = shape.regions
         ends = later(m, control.ends, deep(shape), "ends")
         layer_ends = later(m, control.layer_ends, deep(shape), "layer_ends")
-        layer, place = Signal.like(control.layer), Signal(bits_for(lanes))
+        layer = Signal.like(control.layer)
+        place = Signal(bits_for(lanes))
         number = Signal(range(max(2, shape.activation_words)))
-        scores, gives, writes = Signal(), Signal(), Signal()
+        scores = Signal()
+        gives = Signal()
+        writes = Signal()
         fires = Signal()
         m.d.comb += [
             scores.eq(layer == len(shape.layers) - 1), gives.eq(ends & ~scores),
             fires.eq(~total[-1] ^ flip), writes.eq(gives & (layer_ends | place.all())),
         ]
         # Bits come in from above; a word that ends early has its first places empty.
-        packed, results = Signal(lanes), Signal(lanes, name="results")
+        packed = Signal(lanes)
+        results = Signal(lanes, name="results")
         m.d.comb += results.eq(Cat(packed[1:], fires))
         with m.If(gives):
             m.d.sync += [packed.eq(results), place.eq(place + 1)]

@@ -42,7 +42,8 @@ class Core(wiring.Component):
 
     def _halves(self, m, control, feeder):
         """Tell which halves of the input are full; return which one is computed."""
-        full, half = Signal(2), Signal()
+        full = Signal(2)
+        half = Signal()
         m.d.sync += full.eq((full | feeder.filled) & ~Mux(control.frees, 1 << half, 0))
         with m.If(control.frees):
             m.d.sync += half.eq(~half)
@@ -61,8 +62,11 @@ class Core(wiring.Component):
                 left.eq(left << 1),
             ]
         if any(layer.counts for layer in shape.layers[1:]):
-            ones, new, final = Signal(range(len(word) + 1)), Signal(), Signal()
-            total, more = Signal(shape.q_bits), Signal(shape.q_bits)
+            ones = Signal(range(len(word) + 1))
+            new = Signal()
+            final = Signal()
+            total = Signal(shape.q_bits)
+            more = Signal(shape.q_bits)
             m.d.sync += [ones.eq(sum(bit for bit in word)), new.eq(writes), final.eq(layer_ends)]
             m.d.comb += more.eq(total + ones)
             with m.If(new):

@@ -78,7 +78,9 @@ class Feeder(wiring.Component):
             pads = Signal()
             m.d.comb += pads.eq(position >= shape.inputs)
         m.d.comb += takes.eq(open_ & (self.i.valid | pads))
-        plane = Signal(range(steps)) if steps > 1 else Const(0)
+        plane = Const(0)
+        if steps > 1:
+            plane = Signal(range(steps))
         ends = plane == steps - 1 if steps > 1 else Const(1)
         m.d.comb += self.i.ready.eq(open_ & ends & ~pads)
         if steps > 1:
@@ -130,7 +132,8 @@ class Feeder(wiring.Component):
         if channels > 1:
             with m.If(moves):
                 m.d.sync += channel.eq(Mux(channel == channels - 1, 0, channel + 1))
-        threshold, flip = Signal(shape.value_bits + 1), Signal()
+        threshold = Signal(shape.value_bits + 1)
+        flip = Signal()
         with m.Switch(number):
             for n, (own, flipped) in enumerate(table):
                 with m.Case(n):
@@ -161,8 +164,10 @@ class Feeder(wiring.Component):
         lanes = self.lanes
         packed = Signal(lanes, reset_less=True)
         complete = Signal()
-        held, waits = Signal(lanes, reset_less=True), Signal()
-        address, ends = Signal(range(self.words), reset_less=True), Signal(reset_less=True)
+        held = Signal(lanes, reset_less=True)
+        waits = Signal()
+        address = Signal(range(self.words), reset_less=True)
+        ends = Signal(reset_less=True)
         half = Signal(reset_less=True)
         place = position[: bits_for(lanes)]
         if lanes > 1:

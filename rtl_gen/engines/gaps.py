@@ -86,7 +86,8 @@ class GapsCore(Core):
         begin0, begin1, even, odd = shape.regions
         ends = later(m, control.ends, 5, "ends")
         layer_ends = later(m, control.layer_ends, 5, "layer_ends")
-        layer, group = Signal.like(control.layer), Signal.like(control.group)
+        layer = Signal.like(control.layer)
+        group = Signal.like(control.group)
         scores = Signal()
         m.d.comb += scores.eq(layer == len(shape.layers) - 1)
         with m.If(ends):
@@ -102,7 +103,8 @@ class GapsCore(Core):
             m.d.comb += gives.eq(writes & (layer == n))
         if shape.activation_words:
             base = even if len(shape.layers) < 3 else Mux(layer[0], odd, even)
-            address, written = Signal(len(lanes[0].address)), Signal(shape.lanes)
+            address = Signal(len(lanes[0].address))
+            written = Signal(shape.lanes)
             enable = Signal()
             m.d.comb += [enable.eq(writes), address.eq(base | group), written.eq(word)]
             if not shape.integers:

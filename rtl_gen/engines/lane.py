@@ -90,18 +90,21 @@ class Lane(wiring.Component):
     def _read(self, m, position, inverted):
         """Return what a tap adds, three cycles after the position is there."""
         shape = self._shape
-        read2, read3 = Signal(), Signal()
+        read2 = Signal()
+        read3 = Signal()
         m.d.sync += [read2.eq(self.taps), read3.eq(read2)]
         turned = self.negative
         if shape.signed:
-            inverted2, inverted3 = Signal(reset_less=True), Signal(reset_less=True)
+            inverted2 = Signal(reset_less=True)
+            inverted3 = Signal(reset_less=True)
             m.d.sync += [inverted2.eq(inverted), inverted3.eq(inverted2)]
             turned = turned ^ inverted3
         bits = Signal()
         if shape.activation_words:
             memory = m.submodules.activations = Memory(
                 shape=shape.lanes, depth=max(2, shape.activation_words), init=[], attrs=IN_BLOCKS)
-            write, read = memory.write_port(), memory.read_port()
+            write = memory.write_port()
+            read = memory.read_port()
             select = bits_for(shape.lanes)
             word = Signal(shape.lanes, reset_less=True)
             m.d.comb += [
@@ -110,7 +113,8 @@ class Lane(wiring.Component):
             ]
             m.d.sync += word.eq(read.data)
             if select:
-                select2, select3 = (Signal(select, reset_less=True) for _ in range(2))
+                select2 = Signal(select, reset_less=True)
+                select3 = Signal(select, reset_less=True)
                 m.d.sync += [select2.eq(position[:select]), select3.eq(select2)]
                 m.d.comb += bits.eq(word.bit_select(select3, 1))
             else:
@@ -122,7 +126,8 @@ class Lane(wiring.Component):
         values = m.submodules.values = Memory(
             shape=shape.value_bits, depth=(1 << bits_for(shape.values)) + shape.values, init=[],
             attrs=IN_BLOCKS)
-        write, read = values.write_port(), values.read_port()
+        write = values.write_port()
+        read = values.read_port()
         value = Signal(shape.value_bits, reset_less=True)
         found = Signal(shape.value_bits)
         m.d.comb += [

@@ -36,7 +36,8 @@ class Ranking(wiring.Component):
         m = Module()
 
         classes, bits, lanes = self._shape.classes, self._shape.score_bits, self._shape.at_once
-        goes_on, active = Signal(), Signal()
+        goes_on = Signal()
+        active = Signal()
         number = Signal(range(max(2, classes)))
         ends = Signal()
         m.d.comb += active.eq(self.go | goes_on)
@@ -55,7 +56,9 @@ class Ranking(wiring.Component):
         m.d.sync += goes_on.eq(active & ~ends)
         with m.If(active):
             m.d.sync += number.eq(Mux(final, 0, number + 1))
-        looks, first, last = Signal(), Signal(reset_less=True), Signal(reset_less=True)
+        looks = Signal()
+        first = Signal(reset_less=True)
+        last = Signal(reset_less=True)
         which = Signal(self._shape.index_bits, reset_less=True)
         m.d.sync += [
             looks.eq(active), first.eq(number == 0), last.eq(final), which.eq(number),

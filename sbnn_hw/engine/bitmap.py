@@ -163,8 +163,9 @@ def _layer_words(rows: _Rows, held: LayerShape, shape: Shape) -> Bits:
     count = len(rows.neurons)
     starts[:count], flips[:count] = layer.starts[rows.neurons], layer.flips[rows.neurons]
     words[:, :heads] = _headers(shape, starts << shape.unit - layer.unit, flips)
-    tapped = rows.tapped.reshape(count, -1, lanes)
-    inverted = rows.inverted.reshape(count, -1, lanes)
+    steps = rows.width // lanes
+    tapped = rows.tapped.reshape(count, steps, lanes)
+    inverted = rows.inverted.reshape(count, steps, lanes)
     if held.weights == "masked":
         words[:count, heads::2], words[:count, heads + 1 :: 2] = tapped, inverted
     elif held.weights == "full":
